@@ -77,6 +77,7 @@
 //!
 //! # Features
 //!
+//! - `bundle`: one file of several mappings, chosen by size (`warplift::bundle`).
 //! - `cuda`: devices, buffers and launches, by the driver found at run time (`warplift::cuda`).
 //! - `toolchain`: the pinned ptxas and disassemblers (`warplift::toolchain`).
 //! - `sim`: the PTX simulator (`warplift::sim`).
@@ -104,6 +105,8 @@
 
 pub mod allocation;
 pub mod attempts;
+#[cfg(feature = "bundle")]
+pub mod bundle;
 pub mod chart;
 pub mod context;
 #[cfg(feature = "cuda")]
@@ -122,6 +125,7 @@ pub mod problem;
 pub mod state;
 #[cfg(feature = "toolchain")]
 pub mod toolchain;
+pub mod tuning;
 
 /// The examples of the README.
 #[cfg(all(doctest, feature = "cuda", feature = "toolchain"))]
@@ -141,11 +145,14 @@ pub use warplift_sim as sim;
 
 /// Everything that a frontend needs, in one import.
 pub mod prelude {
+    #[cfg(feature = "bundle")]
+    pub use crate::bundle::{Bundle, SizeClass};
     #[cfg(feature = "cuda")]
     pub use crate::cuda::{
         Arg, Buffer, Device, Event, Graph, Kernel as LoadedKernel, LaunchError, Prepared, Stream,
     };
     pub use crate::enumerate::{Chosen, Search, best, choose, mappings, usual_sizes};
+    #[cfg(feature = "toolchain")]
     pub use crate::toolchain::{Fetch, PtxasOptions, Toolchain};
     pub use crate::{CompileError, Compiled, Context, Limits, Options, compile};
     pub use warplift_ir::interp;

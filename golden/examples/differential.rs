@@ -19,6 +19,7 @@ struct Found {
     epilogue_roles: u64,
     clusters: u64,
     packed: u64,
+    shared_out: u64,
 }
 
 impl Found {
@@ -29,6 +30,7 @@ impl Found {
                 self.epilogue_roles += u64::from(made.epilogue_role);
                 self.clusters += u64::from(made.cluster);
                 self.packed += u64::from(made.packed);
+                self.shared_out += u64::from(made.shared_out);
                 return self.same += 1;
             }
             Ok(Outcome::Refused { stage, reason }) => {
@@ -56,9 +58,9 @@ impl Found {
         let refused: u64 = self.refused.values().sum();
         let failed: u64 = self.failures.iter().map(|f| f.2).sum();
         println!("{} cases: {} agree, {refused} refused, {failed} fail", self.cases, self.same);
-        let Self { epilogue_roles, clusters, packed, .. } = self;
+        let Self { epilogue_roles, clusters, packed, shared_out, .. } = self;
         println!(
-            "{epilogue_roles} with epilogue warps, {clusters} with clusters, {packed} with packed arrays"
+            "{epilogue_roles} with epilogue warps, {clusters} with clusters, {packed} with packed arrays, {shared_out} whose loop blocks share out"
         );
     }
 }

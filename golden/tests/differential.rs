@@ -27,6 +27,7 @@ struct Tally {
     epilogue_roles: u64,
     clusters: u64,
     packed: u64,
+    shared_out: u64,
     refused: BTreeMap<String, u64>,
 }
 
@@ -40,6 +41,7 @@ impl Tally {
                 self.epilogue_roles += u64::from(made.epilogue_role);
                 self.clusters += u64::from(made.cluster);
                 self.packed += u64::from(made.packed);
+                self.shared_out += u64::from(made.shared_out);
                 self.agree += 1;
                 self.exact += exact;
                 self.bounded += bounded;
@@ -59,12 +61,13 @@ impl Tally {
         for (reason, n) in &self.refused {
             println!("{n:5} {reason}");
         }
-        let Self { agree, cases, exact, bounded, open, epilogue_roles, clusters, packed, .. } = self;
+        let Self { agree, cases, exact, bounded, open, epilogue_roles, clusters, packed, shared_out, .. } =
+            self;
         println!(
             "{agree} of {cases} kernels compile and agree; outputs: {exact} exact, {bounded} bounded, {open} open"
         );
         println!(
-            "{epilogue_roles} with epilogue warps, {clusters} with clusters, {packed} with packed arrays"
+            "{epilogue_roles} with epilogue warps, {clusters} with clusters, {packed} with packed arrays, {shared_out} whose loop blocks share out"
         );
     }
 }
@@ -76,10 +79,10 @@ fn a_fixed_run_agrees() {
     tally.print();
     assert!(100 * tally.agree >= COMPILE_FLOOR * tally.cases, "too much is refused: {tally:?}");
     assert!(tally.exact > tally.bounded && tally.exact > 10 * tally.open, "too little is exact: {tally:?}");
-    let rare = [tally.epilogue_roles, tally.clusters, tally.packed];
+    let rare = [tally.epilogue_roles, tally.clusters, tally.packed, tally.shared_out];
     assert!(
         rare.iter().all(|n| *n > 0),
-        "no kernel with epilogue warps, clusters or packed arrays: {tally:?}"
+        "no kernel with epilogue warps, clusters, packed arrays or a shared loop: {tally:?}"
     );
     assert!(tally.bounded >= ROUNDED_FLOOR, "few functions that round: {tally:?}");
 }

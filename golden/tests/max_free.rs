@@ -6,12 +6,12 @@
 //!        └─ attention, in the interpreter ─────────────────► error to f64 ─┴─ not much greater
 //! ```
 
+use warplift::ir::interp;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::kernels::find;
 use warplift::sim::{self, Adversary};
 use warplift::{Options, compile};
-use warplift_ir::interp;
 use warplift_lab::validate::{Data, Reference, Sizes, Style, Validation};
 
 /// Queries, and keys or rows of a square.

@@ -111,6 +111,19 @@ fn epilogues_run_once() {
 fn narrow_weights_are_shared_out() {
     let mapping = "BN = 64, BM = 16, GROUP = 128\nfor t: pipeline 3, producers 1, consumers 1, split_k 3\narray s: staged";
     check_library("a16w4", mapping, &[("m", 13), ("n", 136), ("k", 1152)], &EIGHT[..3]);
+    // As they are chosen: warps beside a producer, several blocks on a multiprocessor, more slices than are added in the
+    // text.
+    let arrays = "array w: packed, stream\narray s: staged";
+    for (looped, whole) in [
+        (
+            "BN = 128, BM = 16, GROUP = 128\nfor t: pipeline 4, producers 1, split_k 2",
+            "kernel: warps 8, products mma_sync",
+        ),
+        ("BN = 128, BM = 8, GROUP = 128\nfor t: pipeline 4, producers 1, consumers 2, split_k 11", ""),
+    ] {
+        let mapping = format!("{looped}\n{arrays}\n{whole}");
+        check_library("a16w4", &mapping, &[("m", 13), ("n", 136), ("k", 1152)], &EIGHT[..3]);
+    }
     let (_, own) = load("a16w4");
     let own = own.to_string().replace("for t: ", "for t: split_k 4, ");
     let body =

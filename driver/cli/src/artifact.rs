@@ -6,6 +6,7 @@
 use super::Tools;
 use super::failure::{Failure, Outcome, user};
 use super::source::{Choice, Source, load, refusal, remarked};
+use super::tune::usual_tunings;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,7 +58,9 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
     // The chosen mapping is shown, or a proposed one if none compiles.
     let hidden = Options { observer: None, ..options.clone() };
     let sizes = source.sizes.clone().unwrap_or_else(|| enumerate::usual_sizes(&source.kernel));
-    let search = Search { defines: source.defines.clone(), exhaustive: source.exhaustive };
+    let tuned = if source.exhaustive { None } else { usual_tunings() };
+    let (defines, exhaustive) = (source.defines.clone(), source.exhaustive);
+    let search = Search { defines, exhaustive, tuned, ..Search::default() };
     let chosen = enumerate::choose(&source.kernel, &sizes, &SM90A, &hidden, &search);
     let proposed = || enumerate::mappings(&source.kernel, &SM90A).into_iter().next();
     let one = chosen.as_ref().ok().map(|c| c.best.mapping.clone()).or_else(proposed);

@@ -5,7 +5,7 @@ use super::ablate::{self, Forms};
 use super::artifact::{Artifact, Ready, write};
 use super::failure::{Failure, Outcome, user};
 use super::micro::{MicroArgs, micro};
-use super::run::{Destination, Location, Machine, accepted, leave_if_stuck, sizes, try_sizes};
+use super::run::{Destination, LIMIT, Location, Machine, SEED, accepted, leave_if_stuck, sizes, try_sizes};
 use super::source::{Choice, load, overlay};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use warplift::cuda::{Arg, Buffer, Device, Kernel, Prepared};
 use warplift::enumerate;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
-use warplift_lab::bench::choices::{Table, choices};
+use warplift_lab::bench::choices::{PRODUCTS, Table, WEIGHTS, choices};
 use warplift_lab::bench::predicted::predictions;
 use warplift_lab::bench::{
     Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Regime, Report, Settings,
@@ -80,6 +80,9 @@ enum BenchCommand {
         /// Another list: a kernel and its sizes in each line.
         #[arg(value_name = "FILE")]
         list: Option<PathBuf>,
+        /// The layers with weights of 4 bits, 1 to 64 rows, instead of the 40 products.
+        #[arg(long, conflicts_with = "list")]
+        weights: bool,
     },
 }
 
@@ -120,12 +123,13 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
         print!("{}", predictions().map_err(user)?);
         return Ok(());
     }
-    if let Some(BenchCommand::Choices { list }) = &args.command {
+    if let Some(BenchCommand::Choices { list, weights }) = &args.command {
         let read = |path: &PathBuf| {
             std::fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))
         };
         let list = list.as_ref().map(read).transpose()?;
-        print!("{}", Table(choices(list.as_deref()).map_err(user)?));
+        let own = if *weights { WEIGHTS } else { PRODUCTS };
+        print!("{}", Table(choices(list.as_deref().unwrap_or(own)).map_err(user)?));
         return Ok(());
     }
     if let Some(BenchCommand::Micro(args)) = &args.command {
@@ -271,6 +275,32 @@ fn bench_sizes(
     }
     report.ok_or_else(|| user("no regime"))
 }
+
+/// Microseconds of a launch in bursts, after a check of its result.
+///
+/// # Errors
+/// The device refuses the kernel, or its result is wrong.
+pub fn times_of(artifact: &Artifact, sizes: &Sizes, machine: &Machine) -> Outcome<f64> {
+    accepted(artifact, sizes)?;
+    let executor = machine.load(artifact, LIMIT)?;
+    let lines = try_sizes(artifact, sizes, &Given::default(), &executor, Some(machine), SEED)?;
+    if let Some((_, line)) = lines.iter().find(|(passed, _)| !passed) {
+        return Err(Failure::Wrong(format!("{} {sizes}: {line}", artifact.name)));
+    }
+    let validation = Validation::new(&artifact.kernel, &artifact.meaning, sizes.clone())?;
+    let sets = Sets::new(&validation, &artifact.manifest, machine, SEED)?;
+    let kernel = Kernel::load(&machine.device, artifact.code()?, artifact.manifest.clone())?;
+    let prepared = sets.args(&validation).iter().map(|a| kernel.prepare(a)).collect::<Result<Vec<_>, _>>()?;
+    let prepared = prepared.into_iter().map(|p| p.pdl(artifact.manifest.pdl)).collect();
+    let contender = KernelContender::new(artifact.name.clone(), prepared);
+    let settings = Settings { rounds: TUNING_ROUNDS, seed: SEED, ..Settings::default() };
+    let report = measure(&machine.device, &work(&validation), &[&contender], Regime::Burst, &settings)?;
+    let first = report.measurements.first().map(|m| m.median_us);
+    first.ok_or_else(|| user("nothing was measured"))
+}
+
+/// Rounds in which `tune` measures a candidate.
+const TUNING_ROUNDS: usize = 5;
 
 fn correct(artifact: &Artifact, sizes: &Sizes, machine: &Machine, args: &BenchArgs) -> Outcome<()> {
     let executor = machine.load(artifact, args.place.limit)?;

@@ -12,6 +12,7 @@ mod output;
 mod ablate;
 mod artifact;
 mod bench;
+mod bundle;
 mod cache;
 mod check;
 mod compile;
@@ -25,6 +26,7 @@ mod progress;
 mod run;
 mod sim;
 mod source;
+mod tune;
 
 use clap::{Args, Parser, Subcommand};
 use failure::{Outcome, user};
@@ -101,6 +103,10 @@ enum Command {
     Check(check::CheckArgs),
     /// Measure kernels, and peers beside them.
     Bench(Box<bench::BenchArgs>),
+    /// Make one file of several mappings of a kernel, with a table of the sizes that each serves.
+    Bundle(bundle::BundleArgs),
+    /// Try mappings for classes of sizes, and keep the best in a tuning file that `auto` reads.
+    Tune(tune::TuneArgs),
     /// Show the compiler's decisions: versions, roles, rings, buffers, registers, times.
     Explain(compile::ExplainArgs),
     /// Run PTX in the simulator, under several orders of events, and check it.
@@ -174,6 +180,8 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Run(args) => run::run(&args, tools),
         Command::Check(args) => check::check(&args, tools),
         Command::Bench(args) => bench::bench(&args, tools),
+        Command::Bundle(args) => bundle::bundle(&args, tools),
+        Command::Tune(args) => tune::tune(&args, tools),
         Command::Explain(args) => compile::explain(&args, tools),
         Command::Sim(args) => sim::sim(&args),
         Command::Mutate(args) => mutate::mutate(&args),

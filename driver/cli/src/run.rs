@@ -39,6 +39,9 @@ pub struct RunArgs {
     place: Destination,
 }
 
+/// Seconds after which a launch counts as deadlocked, where nothing else is said.
+pub const LIMIT: u64 = 20;
+
 /// The seed of random data where none is given.
 pub const SEED: u64 = 1;
 
@@ -55,7 +58,7 @@ pub struct Destination {
     #[arg(long, default_value = "deny", value_name = "deny|warn", value_parser = hazards)]
     pub hazards: Hazards,
     /// Seconds after which a launch counts as deadlocked.
-    #[arg(long, default_value_t = 20, value_name = "SECONDS")]
+    #[arg(long, default_value_t = LIMIT, value_name = "SECONDS")]
     pub limit: u64,
     /// Path of cuBLASLt, which computes the f64 reference of large products on the GPU.
     #[arg(long, value_name = "PATH")]

@@ -61,6 +61,36 @@ pub fn units(prediction: Option<&Prediction>) -> Result<String, String> {
     Ok(text)
 }
 
+/// Numbers below each other as bars, each with its text, as SVG; the longest bar is the greatest number.
+///
+/// # Errors
+/// The drawing fails.
+pub fn bars(title: &str, all: &[(String, f64)]) -> Result<String, String> {
+    let most = all.iter().map(|bar| bar.1).fold(f64::MIN_POSITIVE, f64::max);
+    let mut text = String::new();
+    {
+        let size = ((LEFT + WIDTH + 20) as u32, (HEIGHT * (all.len() as i32 + 3)) as u32);
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        area.fill(&WHITE).map_err(|e| e.to_string())?;
+        draw_bars(&area, title, all, most).map_err(|e| e.to_string())?;
+        area.present().map_err(|e| e.to_string())?;
+    }
+    Ok(text)
+}
+
+fn draw_bars<'a>(area: &Area<'a>, title: &str, all: &[(String, f64)], most: f64) -> Drawn<'a> {
+    let font = ("sans-serif", 12).into_font();
+    area.draw(&Text::new(title.to_owned(), (8, 6), ("sans-serif", 14).into_font()))?;
+    for (n, (label, value)) in all.iter().enumerate() {
+        let y = HEIGHT * (n as i32 + 2);
+        let right = LEFT + (f64::from(WIDTH) * value / most) as i32;
+        area.draw(&Text::new(format!("{value:.1}"), (8, y + 3), font.clone()))?;
+        area.draw(&Rectangle::new([(LEFT, y), (right, y + HEIGHT - 3)], COLOURS[0].filled()))?;
+        area.draw(&Text::new(label.clone(), (LEFT + 3, y + 3), font.clone()))?;
+    }
+    Ok(())
+}
+
 fn draw_units<'a>(area: &Area<'a>, prediction: Option<&Prediction>, bars: &[(Unit, f64)]) -> Drawn<'a> {
     let font = ("sans-serif", 12).into_font();
     let head = prediction.map_or("no loop is scheduled, and there is no prediction".to_owned(), |p| {
@@ -116,6 +146,20 @@ mod tests {
     use super::*;
     use warplift::kernels::find;
     use warplift_ir::target::SM90A;
+
+    #[test]
+    fn bars_have_their_texts_and_the_greatest_is_the_longest() {
+        let all = [("one".to_owned(), 1.0), ("two".to_owned(), 4.0)];
+        let text = bars("title", &all).unwrap();
+        assert!(["title", "one", "two", "4.0"].iter().all(|t| text.contains(t)), "{text}");
+        let width = |n: usize| {
+            let rects: Vec<&str> = text.lines().filter(|l| l.starts_with("<rect")).collect();
+            let of = |l: &str| l.split("width=\"").nth(1)?.split('"').next()?.parse::<i32>().ok();
+            of(rects[n + 1]).unwrap()
+        };
+        assert_eq!((width(0), width(1)), (WIDTH / 4, WIDTH), "{text}");
+        assert!(bars("none", &[]).unwrap().contains("none"));
+    }
 
     #[test]
     fn the_drawing_has_the_instructions_of_each_loop() {

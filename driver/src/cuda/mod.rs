@@ -16,6 +16,8 @@
 
 mod api;
 pub mod arguments;
+#[cfg(feature = "bundle")]
+mod bundle;
 mod device;
 mod error;
 pub mod launch;
@@ -26,6 +28,8 @@ mod stream;
 pub mod tensor_map;
 
 pub use arguments::{Arg, LaunchError};
+#[cfg(feature = "bundle")]
+pub use bundle::LoadedBundle;
 pub use device::{Device, DeviceInfo};
 pub use error::CudaError;
 pub use launch::{Kernel, Prepared};

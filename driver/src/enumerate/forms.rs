@@ -9,8 +9,10 @@
 //!
 //! The floor is below every prediction, so a form whose floor is not below a known prediction is never compiled. The
 //! estimate only orders forms: the best few are compiled and predicted. A tile of few rows, such as 16 x 128, needs no
-//! word of its own: `swap_ab` puts its columns on the rows of `wgmma`.
+//! word of its own: `swap_ab` puts its columns on the rows of `wgmma`. Where threads convert an operand, `converting`
+//! has the choices and the formulas.
 
+use super::converting::{self, Converting};
 use super::propose::{ACCUMULATORS, Anchor, mapping};
 use super::rough::{second, slowdown};
 use crate::problem::{Sizes, grid_of, least_products, operand_bits, operands, traffic};
@@ -50,6 +52,11 @@ const BETWEEN: [f64; 2] = [0.018, 0.062];
 /// Trips by `mma.sync` are longer than their fullest unit by this.
 const WARP_WAIT: f64 = 200.0;
 
+/// Forms that are compiled at most: those whose loop one block computes, and those whose loop blocks share out. The
+/// second come last: where another form reaches what device memory allows, none of them is compiled.
+pub(super) const COMPILED: usize = 10;
+const SHARED_OUT: usize = 4;
+
 /// What computes a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Computes {
@@ -62,22 +69,33 @@ pub(super) enum Computes {
 /// One form.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Form {
-    extents: [i64; 3],
-    computes: Computes,
-    wait: u32,
+    pub extents: [i64; 3],
+    pub computes: Computes,
+    pub wait: Option<u32>,
+    /// Stages of the rings.
+    pub pipeline: Depth,
+    /// Depth of an operand's columns that are converted at once.
+    pub chunk: Option<u32>,
+    /// Whether threads convert an operand: its array is packed.
+    pub converts: bool,
     /// Blocks that share out the loop.
-    slices: u32,
-    whole: KernelMapping,
+    pub slices: u32,
+    pub whole: KernelMapping,
     /// Cycles that no prediction of the form is below.
     pub floor: f64,
     /// Cycles expected of it.
-    estimate: f64,
+    pub estimate: f64,
     /// Cycles expected of the multiprocessors, however long device memory takes.
-    busy: f64,
+    pub busy: f64,
 }
 
-/// All forms of the kernel's product, those with the best estimates first and those whose loop blocks share out last; none where threads work beside the products,
-/// or where the sizes give no grid. `defines` are values that tunables must have.
+/// Forms whose loop one block computes, and forms whose loop blocks share out, that are compiled at most.
+const PLAIN: [usize; 2] = [COMPILED, SHARED_OUT];
+const CONVERTING: [usize; 2] = [4, 6];
+
+/// All forms of the kernel's product, those with the best estimates first; none where threads do more beside the
+/// products than convert an operand, or where the sizes give no grid. Of plain products, those whose loop blocks share
+/// out come last. `defines` are values that tunables must have.
 pub(super) fn forms(
     kernel: &Kernel,
     anchor: &Anchor<'_>,
@@ -86,15 +104,32 @@ pub(super) fn forms(
     defines: &[(String, i64)],
 ) -> Vec<Form> {
     let asked = Asked { kernel, anchor, sizes, defines };
-    let space = if anchor.is_plain() { Space::new(&asked, target) } else { None };
+    let possible = anchor.is_plain() || anchor.narrow_bits.is_some();
+    let space = if possible { Space::new(&asked, target) } else { None };
     let Some(space) = space else { return Vec::new() };
-    let mut all = space.forms();
     let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
-    all.sort_by(|a, b| a.is_shared_out().cmp(&b.is_shared_out()).then(order(a, b)));
-    all
+    match anchor.narrow_bits {
+        Some(bits) => {
+            let mut all = Converting { space: &space, bits, side: usize::from(anchor.turned) }.forms();
+            all.sort_by(order);
+            all
+        }
+        None => {
+            let mut all = space.forms();
+            all.sort_by(|a, b| a.is_shared_out().cmp(&b.is_shared_out()).then(order(a, b)));
+            all
+        }
+    }
 }
 
 impl Form {
+    /// A form that is not weighed yet.
+    pub fn new(extents: [i64; 3], computes: Computes, whole: KernelMapping) -> Self {
+        let (wait, pipeline, chunk, converts) = (None, Depth::Fit, None, false);
+        let (slices, floor, estimate, busy) = (1, 0.0, 0.0, 0.0);
+        Self { extents, computes, wait, pipeline, chunk, converts, slices, whole, floor, estimate, busy }
+    }
+
     /// The complete mapping.
     pub fn mapping(&self, kernel: &Kernel, anchor: &Anchor<'_>) -> Mapping {
         let groups = match self.computes {
@@ -102,14 +137,22 @@ impl Form {
             Computes::Warps(_) => None,
         };
         let looped = LoopMapping {
-            pipeline: Depth::Fit,
+            pipeline: self.pipeline,
             producers: Some(1),
             consumers: groups,
-            wait: groups.map(|_| self.wait),
+            wait: self.wait,
+            chunk: self.chunk,
             split_k: (self.slices > 1).then_some(self.slices),
             ..Default::default()
         };
-        mapping(kernel, anchor, self.extents, looped, self.whole)
+        let arrays = if self.converts { anchor.arrays.clone() } else { Vec::new() };
+        Mapping { arrays, ..mapping(kernel, anchor, self.extents, looped, self.whole) }
+    }
+
+    /// Forms like it that are compiled at most.
+    pub fn most(&self) -> usize {
+        let kinds = if self.converts { CONVERTING } else { PLAIN };
+        kinds[usize::from(self.is_shared_out())]
     }
 
     /// Whether blocks share out its loop.
@@ -127,24 +170,24 @@ impl Form {
 pub(super) type Key = (([i64; 3], Computes, u32), bool);
 
 /// The values of the tunables, and what follows from each.
-struct Space<'a> {
-    target: &'a Target,
-    values: [Vec<i64>; 3],
+pub(super) struct Space<'a> {
+    pub target: &'a Target,
+    pub values: [Vec<i64>; 3],
     /// Pairs of dimensions that one tunable decides.
     same: [Option<usize>; 3],
     /// Blocks of the grid for each number of rows and of columns: their product over `base`.
-    blocks: [Vec<f64>; 2],
-    base: f64,
+    pub blocks: [Vec<f64>; 2],
+    pub base: f64,
     /// Columns of tiles where a tile has the first number of columns.
     columns: f64,
     /// Trips of the loop for each depth.
-    trips: Vec<f64>,
+    pub trips: Vec<f64>,
     /// Bytes of an element, products side by side, and cycles of device memory.
-    bytes: f64,
-    count: i64,
-    memory: f64,
+    pub bytes: f64,
+    pub count: i64,
+    pub memory: f64,
     /// Whether blocks may share out the loop.
-    shares: bool,
+    pub shares: bool,
 }
 
 /// What one choice of extents makes of the kernel.
@@ -179,7 +222,11 @@ impl Asked<'_> {
     /// The values of each extent.
     fn values(&self, bytes: f64) -> [Vec<i64>; 3] {
         [0, 1, 2].map(|i| match (self.anchor.free[i], self.anchor.fixed[i]) {
-            (Some(t), _) => values_of(t, i == 2, bytes, self.defines),
+            (Some(t), _) if self.anchor.narrow_bits.is_some() && i < 2 => {
+                values_of(t, &converting::EXTENTS, self.defines)
+            }
+            (Some(t), _) if i == 2 => values_of(t, &DEPTHS.map(|d| (d as f64 / bytes) as i64), self.defines),
+            (Some(t), _) => values_of(t, &EXTENTS, self.defines),
             (None, fixed) => fixed.into_iter().collect(),
         })
     }
@@ -240,12 +287,12 @@ impl<'a> Space<'a> {
         let groups = GROUPS.into_iter().filter(|&g| is_legal(extents, g)).map(Computes::Groups);
         let warps = WARPS.into_iter().filter(|_| extents[0] % 16 == 0 && extents[1] % 16 == 0);
         for computes in groups.chain(warps.map(Computes::Warps)) {
-            let waits: &[u32] = if matches!(computes, Computes::Groups(_)) { &[0, 1] } else { &[0] };
+            let groups = matches!(computes, Computes::Groups(_));
+            let waits: &[Option<u32>] = if groups { &[Some(0), Some(1)] } else { &[None] };
             for &wait in waits {
                 for (whole, slices) in self.shared_out(blocks, trips) {
                     let whole = with_warps(whole, computes);
-                    let (floor, estimate, busy) = Default::default();
-                    let form = Form { extents, computes, wait, slices, whole, floor, estimate, busy };
+                    let form = Form { wait, slices, ..Form::new(extents, computes, whole) };
                     found.extend(self.weighed(form, blocks, trips));
                 }
             }
@@ -354,7 +401,7 @@ impl<'a> Space<'a> {
                 let products = (rows / ROWS * self.count) as f64 * steps;
                 let all = products * rates.product(columns as u32, true);
                 let own = all / f64::from(groups) + WAIT[0] + WAIT[1] * products / f64::from(groups);
-                let trip = if form.wait == 0 { all.max(own) } else { all };
+                let trip = if form.wait == Some(0) { all.max(own) } else { all };
                 (copies, all, trip.max(copies))
             }
             Computes::Warps(warps) => {
@@ -392,7 +439,7 @@ fn is_legal([m, n, _]: [i64; 3], groups: u32) -> bool {
     shares(m, n) || shares(n, m)
 }
 
-fn with_warps(whole: KernelMapping, computes: Computes) -> KernelMapping {
+pub(super) fn with_warps(whole: KernelMapping, computes: Computes) -> KernelMapping {
     match computes {
         Computes::Groups(_) => whole,
         Computes::Warps(warps) => KernelMapping { warps: Some(warps), products: Products::MmaSync, ..whole },
@@ -400,17 +447,13 @@ fn with_warps(whole: KernelMapping, computes: Computes) -> KernelMapping {
 }
 
 /// The values that are tried for a tunable.
-fn values_of(tunable: &TunableData, is_depth: bool, bytes: f64, defines: &[(String, i64)]) -> Vec<i64> {
+fn values_of(tunable: &TunableData, wishes: &[i64], defines: &[(String, i64)]) -> Vec<i64> {
     if let Some((_, value)) = defines.iter().find(|d| d.0 == tunable.name) {
         return vec![*value];
     }
-    let wishes: Vec<i64> = match is_depth {
-        true => DEPTHS.iter().map(|&d| (d as f64 / bytes) as i64).collect(),
-        false => EXTENTS.to_vec(),
-    };
     match &tunable.domain {
         Domain::OneOf(all) => all.clone(),
-        domain => wishes.into_iter().filter(|&w| domain.contains(w)).collect(),
+        domain => wishes.iter().copied().filter(|&w| domain.contains(w)).collect(),
     }
 }
 

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!  kernel, sizes ─► plain product? ─ yes ─► all tiles x warpgroups x .., by estimate ─┐              forms.rs
+//!                   narrow weights? ─ yes ─► tiles x warpgroups x slices of the loop ───┤              converting.rs
 //!                        └────────── no ──► tiles of computed operands, extents ──────┤              propose.rs
 //!                                                                                     v
 //!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► best
@@ -13,6 +14,7 @@
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the
 //! limit of time ends it.
 
+mod converting;
 mod forms;
 mod propose;
 mod rough;
@@ -20,9 +22,12 @@ mod tiling;
 
 use crate::predict::{Arrays, Prediction, compile_and_predict, floor};
 use crate::problem::{Problem, Sizes};
+use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Limits, Options};
 use forms::{Key, forms};
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warplift_ir::plural;
 use warplift_ir::target::Target;
@@ -35,12 +40,8 @@ const TIME: Duration = Duration::from_secs(30);
 /// After this many candidates without a prediction, no further one is predicted. The candidates are of the same kernel,
 /// and a walk that is given up takes the longest.
 const GIVEN_UP: usize = 2;
-/// Forms of a product that are compiled at most, and forms of one tile among them.
-const COMPILED: usize = 10;
+/// Forms of one tile that are compiled at most.
 const OF_TILE: usize = 3;
-/// Forms whose loop blocks share out that are compiled at most. They come last: where another form reaches what device
-/// memory allows, none of them is.
-const SHARED_OUT: usize = 4;
 /// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees no contention at
 /// the counters; a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
 const GAIN: f64 = 0.03;
@@ -58,6 +59,14 @@ pub struct Search {
     pub defines: Vec<(String, i64)>,
     /// Compile and predict everything legal, for tests of the choice.
     pub exhaustive: bool,
+    /// Compile so many times as many forms as usual; 0 counts as 1.
+    pub wider: usize,
+    /// Time after which nothing more is compiled; none: 30 s.
+    pub time: Option<Duration>,
+    /// Set from elsewhere to end the search: what is known is chosen from.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// Earlier results: where they have the kernel and its sizes, nothing else is tried.
+    pub tuned: Option<Arc<Tunings>>,
 }
 
 /// A mapping, its compiled kernel, and the cycles expected of it.
@@ -117,7 +126,7 @@ impl fmt::Display for Chosen {
             )?;
         }
         if self.skipped > 0 {
-            write!(f, "; {} more were not tried: {} s were over", self.skipped, TIME.as_secs())?;
+            write!(f, "; {} more were not tried: the time was over", self.skipped)?;
         }
         match self.rough {
             0 => write!(f, "; the best prediction:"),
@@ -135,8 +144,8 @@ struct Proposal {
     mapping: Mapping,
     /// Cycles that its prediction is not below.
     floor: f64,
-    /// Tile and registers of a form of a plain product; the number of forms is limited.
-    form: Option<Key>,
+    /// Tile and registers of a form of a product, and how many like it are compiled at most.
+    form: Option<(Key, usize)>,
 }
 
 /// The sizes for which a mapping is chosen where none are given: those of real work, or smaller ones if tensors may not
@@ -159,12 +168,31 @@ pub fn choose(
     search: &Search,
 ) -> Result<Chosen, CompileError> {
     let start = Instant::now();
+    if let Some(chosen) = tuned(kernel, sizes, target, options, search) {
+        return Ok(chosen);
+    }
     let (proposals, passed_over) = proposals(kernel, sizes, target, search);
     let bounds = if search.exhaustive { Bounds::NONE } else { Bounds::USUAL };
+    let bounds = Bounds { time: search.time.unwrap_or(TIME), stop: search.stop.as_deref(), ..bounds };
     let mut chosen = among(kernel, &proposals, sizes, target, options, bounds)?;
     chosen.passed_over += passed_over;
     chosen.elapsed = start.elapsed();
     Ok(chosen)
+}
+
+/// The mapping that an earlier search found for these sizes, if it has the given values of tunables and compiles.
+fn tuned(
+    kernel: &Kernel,
+    sizes: &Sizes,
+    target: &Target,
+    options: &Options,
+    search: &Search,
+) -> Option<Chosen> {
+    let (mapping, _) = search.tuned.as_ref()?.find(kernel, target, sizes)?;
+    let agrees = search.defines.iter().all(|(name, value)| mapping.tunable(name) == Some(*value));
+    let found = [Proposal { mapping, floor: 0.0, form: None }];
+    let usable = agrees && verify_mapping(kernel, &found[0].mapping, target).is_ok();
+    usable.then(|| among(kernel, &found, sizes, target, options, Bounds::NONE).ok())?
 }
 
 /// Proposals in the order in which they are tried, and how many forms were left out.
@@ -179,7 +207,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     for form in all {
         let alike: &mut usize = of_tile.entry(form.key().0).or_default();
         let kind: &mut usize = &mut of_kind[usize::from(form.is_shared_out())];
-        let most = if form.is_shared_out() { SHARED_OUT } else { COMPILED };
+        let most = form.most() * search.wider.max(1);
         if !search.exhaustive && (*alike >= OF_TILE || *kind >= 2 * most) {
             continue;
         }
@@ -189,7 +217,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         if obeys(&mapping) {
             *alike += 1;
             *kind += 1;
-            found.push(Proposal { mapping, floor: form.floor, form: Some(form.key()) });
+            found.push(Proposal { mapping, floor: form.floor, form: Some((form.key(), most)) });
         }
     }
     let left_out = number - found.len();
@@ -224,7 +252,7 @@ fn best_within(
     proposals: &[Mapping],
     target: &Target,
     options: &Options,
-    bounds: Bounds,
+    bounds: Bounds<'_>,
 ) -> Result<Chosen, CompileError> {
     let usual = proposals.iter().find_map(|m| Problem::usual_sizes(kernel, m));
     let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
@@ -235,7 +263,9 @@ fn best_within(
 
 /// What ends a search.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct Bounds<'s> {
+    /// Set to end the search.
+    stop: Option<&'s AtomicBool>,
     /// Time after which nothing is compiled.
     time: Duration,
     /// Walks that are given up.
@@ -244,9 +274,14 @@ struct Bounds {
     pruned: bool,
 }
 
-impl Bounds {
-    const USUAL: Self = Self { time: TIME, walks: GIVEN_UP, pruned: true };
+impl Bounds<'_> {
+    const USUAL: Self = Self { stop: None, time: TIME, walks: GIVEN_UP, pruned: true };
     const NONE: Self = Self { pruned: false, ..Self::USUAL };
+
+    /// Whether nothing more is compiled.
+    fn are_over(&self, start: Instant) -> bool {
+        start.elapsed() >= self.time || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }
 
 /// The candidates so far, and why others are none.
@@ -272,9 +307,12 @@ impl Found {
         let best = self.candidates.iter().map(|c| c.cycles).fold(f64::INFINITY, f64::min);
         let enough = match proposal.form {
             // What one form of a tile lacks, the others lack.
-            Some(key) if self.refused_tiles.contains(&key) => true,
-            Some(_) if proposal.mapping.is_shared_out() => self.shared_out >= SHARED_OUT,
-            Some(_) => self.forms >= COMPILED || (self.forms == 0 && self.refused.len() >= REFUSED),
+            Some((key, _)) if self.refused_tiles.contains(&key) => true,
+            Some((_, most)) if proposal.mapping.is_shared_out() => self.shared_out >= most,
+            Some((_, most)) => {
+                let whole = self.forms - self.shared_out;
+                whole >= most || (self.forms == 0 && self.refused.len() >= REFUSED)
+            }
             // Where forms compile, the other proposals of a plain product are among them.
             None => self.forms > 0 || (!is_packed(&proposal.mapping) && self.has_packed(&proposal.mapping)),
         };
@@ -308,7 +346,7 @@ impl Found {
         let (compiled, prediction) = match made {
             Ok(made) => made,
             Err(error) => {
-                self.refused_tiles.extend(proposal.form);
+                self.refused_tiles.extend(proposal.form.map(|form| form.0));
                 return self.refused.push(error);
             }
         };
@@ -369,7 +407,7 @@ fn among(
     sizes: &Sizes,
     target: &Target,
     options: &Options,
-    bounds: Bounds,
+    bounds: Bounds<'_>,
 ) -> Result<Chosen, CompileError> {
     let start = Instant::now();
     let limits =
@@ -378,7 +416,7 @@ fn among(
     let mut found = Found::default();
     for proposal in proposals {
         // At least one candidate is compiled, however long it takes.
-        if !found.candidates.is_empty() && start.elapsed() >= bounds.time {
+        if !found.candidates.is_empty() && bounds.are_over(start) {
             found.skipped += 1;
         } else if bounds.pruned && found.is_needless(proposal) {
             found.passed_over += 1;
@@ -390,205 +428,4 @@ fn among(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernels::{LIBRARY, find};
-    use warplift_ir::target::SM90A;
-    use warplift_ir::tile::{Epilogue, parse_file};
-
-    fn kernel(name: &str) -> Kernel {
-        find(name).unwrap().parse().unwrap().kernels.remove(0)
-    }
-
-    #[test]
-    fn proposals_are_complete_and_fit_their_kernel() {
-        for (name, least) in [("gemm", 18), ("gemm_chain", 4), ("gemm_dual", 4), ("axpy", 6), ("row_max", 18)]
-        {
-            let kernel = kernel(name);
-            let all = mappings(&kernel, &SM90A);
-            assert!((least..=28).contains(&all.len()), "{name}: {}", all.len());
-            for m in &all {
-                assert_eq!(verify_mapping(&kernel, m, &SM90A), Ok(()), "{m}");
-                assert!(
-                    kernel.tunables.values().all(|t| m.tunable(&t.name).is_some() || name == "gemm_chain"),
-                    "{m}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn large_products_get_a_large_tile_and_a_spread_epilogue() {
-        let kernel = kernel("gemm");
-        let sizes = Sizes::nominal(&kernel);
-        let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
-        let m = &chosen.best.mapping;
-        assert_eq!((m.tunable("BM"), m.tunable("BN")), (Some(128), Some(256)), "{m}");
-        assert_eq!((m.whole.epilogue, m.whole.persistent), (Epilogue::Deferred, true), "{m}");
-        assert!(chosen.tried.0 >= COMPILED && chosen.best.cycles.is_finite(), "{:?}", chosen.tried);
-    }
-
-    #[test]
-    fn what_says_what_is_computed_stays() {
-        for (name, tunable, value) in
-            [("attention", "D", 128), ("a16w4", "GROUP", 128), ("softmax", "BN", 4096)]
-        {
-            let kernel = kernel(name);
-            let all = mappings(&kernel, &SM90A);
-            let kept = |m: &Mapping| m.tunable(tunable).is_none_or(|v| v == value);
-            assert!(!all.is_empty() && all.iter().all(kept), "{name}: {all:?}");
-        }
-    }
-
-    #[test]
-    fn narrow_weights_are_packed_and_their_scales_staged() {
-        let all = mappings(&kernel("a16w4"), &SM90A);
-        let way = |m: &Mapping, array: &str| m.arrays.iter().find(|a| a.0 == array).map(|a| a.1.way);
-        let both = |m: &&Mapping| (way(m, "w"), way(m, "s")) == (Some(Way::Packed), Some(Way::Staged));
-        assert!(all.iter().any(|m| m.arrays.is_empty()) && all.iter().filter(both).count() >= 4, "{all:?}");
-    }
-
-    /// Predicted cycles of the proposed mapping, divided by those of the file's own mapping. Both are for nominal
-    /// sizes.
-    fn against_own(kernel: &Kernel, own: &Mapping) -> f64 {
-        let options = Options::default();
-        let sizes = Sizes::nominal(kernel);
-        let auto = choose(kernel, &sizes, &SM90A, &options, &Search::default());
-        let auto = auto.unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
-        let (compiled, walked) = compile_and_predict(kernel, own, &SM90A, &sizes, &options).unwrap();
-        let rough = || rough::predict(kernel, own, &compiled, &SM90A, &sizes);
-        let own = walked.map_or_else(rough, |p| slowed(&p, kernel, own, &SM90A, &sizes));
-        let (tried, proposed) = auto.tried;
-        println!("{:<26} {:.2} {tried}/{proposed} {:?}", kernel.name, auto.best.cycles / own, auto.elapsed);
-        auto.best.cycles / own
-    }
-
-    /// Results before an `arrive` need `no bulk_store`, which is not proposed.
-    const FAR: [&str; 1] = ["attention_decode"];
-
-    #[test]
-    fn proposed_mappings_are_near_the_best_known_by_the_model() {
-        let far = LIBRARY.iter().filter(|k| !FAR.contains(&k.name)).filter_map(|k| {
-            let module = k.parse().unwrap();
-            let kernel = &module.kernels[0];
-            let ratio = against_own(kernel, module.mapping(&kernel.name).unwrap());
-            (ratio > 1.15).then(|| format!("{}: {ratio:.2}", kernel.name))
-        });
-        let far: Vec<String> = far.collect();
-        assert!(far.is_empty(), "{far:?}");
-    }
-
-    /// A product whose tunables have few values, so that everything legal can be tried.
-    const SMALL: &str = "kernel g(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
-        m: i32, n: i32 % 8, k: i32 % 8) {
-        tunable BM in {16, 64, 128} = 128, BN in {32, 64, 128, 256} = 128, BK in {64, 128} = 64
-        grid cdiv(m, BM), cdiv(n, BN)
-        ga = view a : f16[m, k]
-        gb = view b : f16[n, k]
-        gc = view c : f16[m, n]
-        i, j = block_index
-        acc = for t in 0..cdiv(k, BK) carry x = full 0.0 : f32[BM, BN] {
-            yield mma x, load ga[i*BM, t*BK] : f16[BM, BK], trans(load gb[j*BN, t*BK] : f16[BN, BK])
-        }
-        store gc[i*BM, j*BN], cast(acc, f16)
-    }";
-
-    #[test]
-    fn the_choice_is_near_the_best_of_everything_legal() {
-        let kernel = parse_file(SMALL, "").unwrap().kernels.remove(0);
-        let sizes = |text| Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
-        let search = |exhaustive| Search { exhaustive, ..Search::default() };
-        for text in ["1x2048x512", "200x520x1024", "1024x1024x256", "2048x2048x512"] {
-            let by = |exhaustive| {
-                choose(&kernel, &sizes(text), &SM90A, &Options::default(), &search(exhaustive)).unwrap()
-            };
-            let (chosen, all) = (by(false), by(true));
-            assert!(all.tried.0 > 3 * chosen.tried.0 && all.passed_over == 0, "{text}: {all} {chosen}");
-            let (a, b) = (&chosen.best, &all.best);
-            println!("{text} {:.3} {chosen}", a.cycles / b.cycles);
-            assert!(
-                a.cycles <= 1.1 * b.cycles,
-                "{text}: {:.0} of {:.0}, {} {}",
-                a.cycles,
-                b.cycles,
-                a.mapping,
-                b.mapping
-            );
-        }
-    }
-
-    #[test]
-    fn a_choice_sees_the_sizes() {
-        let kernel = kernel("gemm");
-        let tile = |text| {
-            let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
-            let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
-            let extent = |name| chosen.best.mapping.tunable(name).unwrap();
-            (extent("BM"), extent("BM") * extent("BN"), chosen.best.prediction.unwrap())
-        };
-        let (rows, _, one) = tile("1x8192x8192");
-        assert!(rows <= 16 && one.cycles <= 1.05 * one.floor.cycles, "{rows}: {one}");
-        let (_, elements, large) = tile("8192x8192x4096");
-        assert!(elements >= 128 * 128 && large.cycles <= 1.1 * large.floor.cycles, "{elements}: {large}");
-    }
-
-    #[test]
-    fn floors_are_below_predictions() {
-        let kernel = kernel("gemm");
-        for text in ["8x4096x4096", "512x512x512", "3000x3000x1000"] {
-            let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
-            let (proposals, left_out) = proposals(&kernel, &sizes, &SM90A, &Search::default());
-            assert!(left_out > 1000, "{left_out}");
-            for p in proposals.iter().filter(|p| p.form.is_some()) {
-                let made = compile_and_predict(&kernel, &p.mapping, &SM90A, &sizes, &Options::default());
-                let Ok((_, Some(walked))) = made else { continue };
-                assert!(p.floor <= 1.001 * walked.cycles, "{text}: {:.0} {walked}{}", p.floor, p.mapping);
-            }
-        }
-    }
-
-    #[test]
-    fn values_that_are_given_stay() {
-        let kernel = kernel("gemm");
-        let search = Search { defines: vec![("BM".into(), 128), ("BK".into(), 32)], ..Search::default() };
-        let sizes = Sizes::nominal(&kernel).overridden(&kernel, "1x4096x4096").unwrap();
-        let (proposals, _) = proposals(&kernel, &sizes, &SM90A, &search);
-        let given = |m: &Mapping| (m.tunable("BM"), m.tunable("BK")) == (Some(128), Some(32));
-        assert!(proposals.len() > COMPILED && proposals.iter().all(|p| given(&p.mapping)));
-    }
-
-    #[test]
-    fn what_does_not_compile_is_passed_over() {
-        let kernel = kernel("axpy");
-        let bad = Mapping { kernel: "other".into(), ..Default::default() };
-        let good = Mapping { kernel: "axpy".into(), ..Default::default() };
-        let chosen = best(&kernel, &[bad.clone(), good.clone()], &SM90A, &Options::default()).unwrap();
-        assert_eq!((chosen.best.mapping, chosen.tried), (good, (1, 2)));
-        assert!(best(&kernel, &[bad], &SM90A, &Options::default()).is_err());
-        let words = ["kernel: warps 33", "B = 0", "kernel: warps 34"];
-        let wrong =
-            words.map(|w| parse_file(&format!("mapping axpy {{ {w} }}"), "").unwrap().mappings.remove(0));
-        let error = best(&kernel, &wrong, &SM90A, &Options::default()).err().unwrap().to_string();
-        assert!(error.starts_with("none of the 3 mappings that were proposed compiles"), "{error}");
-        assert!(error.contains("\n  2 of them: 1:24: `warps 33`: 1 to 32"), "{error}");
-        assert!(error.contains("\n  1 of them: 1:16: "), "{error}");
-        assert!(best(&kernel, &[], &SM90A, &Options::default()).is_err());
-    }
-
-    #[test]
-    fn a_choice_is_bounded_and_says_what_it_left_out() {
-        let kernel = kernel("gemm");
-        let all = mappings(&kernel, &SM90A);
-        let within = |bounds| best_within(&kernel, &all, &SM90A, &Options::default(), bounds).unwrap();
-        let late = within(Bounds { time: Duration::ZERO, ..Bounds::NONE });
-        assert_eq!((late.tried.0, late.skipped), (1, all.len() - 1));
-        assert!(late.to_string().contains(&format!("{} more were not tried", all.len() - 1)), "{late}");
-        let short = within(Bounds { walks: 0, ..Bounds::NONE });
-        assert_eq!(short.rough, short.tried.0);
-        assert!(short.to_string().contains("none of them has a prediction"), "{short}");
-        let whole = within(Bounds::NONE);
-        assert_eq!((whole.rough, whole.skipped), (0, 0), "{whole}");
-        let near = |a: &Candidate, b: &Candidate| a.cycles <= 1.1 * b.cycles;
-        assert!(whole.others.is_sorted_by(near) && near(&whole.best, &whole.others[0]));
-    }
-}
+mod tests;

@@ -78,9 +78,11 @@ pub(super) struct Anchor<'a> {
     /// Whether the loop's trip count depends on the block's place in the grid.
     unequal: bool,
     /// Ways of arrays that make narrow operands cheaper; empty if there are none.
-    arrays: Vec<(String, ArrayMapping)>,
+    pub arrays: Vec<(String, ArrayMapping)>,
+    /// Bits of the narrowest elements that threads convert to an operand of the loop; `None` where they convert none.
+    pub narrow_bits: Option<u32>,
     /// Whether the right operand is computed, so that the product will be swapped (`swap_ab`).
-    turned: bool,
+    pub turned: bool,
 }
 
 /// Complete mappings of a kernel: about 20 if it has products. All obey the domains and asserts of its tunables.
@@ -148,6 +150,7 @@ pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
             && beside_products(kernel, holder, mma),
         unequal: holder.is_some_and(|h| depends_on_place(kernel, h)),
         arrays: arrays(kernel),
+        narrow_bits: narrow_bits(kernel).filter(|_| counter.is_some()),
         turned: is_loaded(kernel, kernel.args(mma)[1]) && !is_loaded(kernel, kernel.args(mma)[2]),
     })
 }
@@ -224,6 +227,12 @@ fn arrays(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
         }
         false => Vec::new(),
     }
+}
+
+/// Bits of the narrowest elements among arrays whose tiles are no operands themselves, if they are below 16.
+fn narrow_bits(kernel: &Kernel) -> Option<u32> {
+    let bits = beside(kernel).into_iter().map(|(_, v)| kernel.ty(v).elem().bits());
+    bits.filter(|&bits| bits < 16).min()
 }
 
 /// Arrays that threads read beside products, staged by copies. Arrays with elements of less than a byte are left out.

@@ -114,6 +114,13 @@ impl Sizes {
         Ok(sizes)
     }
 
+    /// These, with other integers; a name that is no parameter changes nothing.
+    #[cfg(feature = "bundle")]
+    pub(crate) fn with_integers<'n>(mut self, values: impl Iterator<Item = (&'n str, i64)>) -> Self {
+        values.for_each(|(name, value)| self.set(name, Scalar::Int(value)));
+        self
+    }
+
     fn assign(&mut self, kernel: &Kernel, item: &str) -> Result<(), ProblemError> {
         let (name, value) =
             item.split_once('=').ok_or_else(|| wrong(format!("`{item}` is no name=value")))?;

@@ -196,7 +196,7 @@ impl Cache {
 }
 
 /// What a program makes of an input: kept from an earlier run, or made now and kept. `asked` is everything beside the
-/// program that decides the result. A cache that cannot be read or written keeps nothing from being made.
+/// program that decides the result. A kept result that is not `whole` is made anew. A cache that cannot be read or written keeps nothing from being made.
 ///
 /// # Errors
 /// Those of `make`; failures are not kept.
@@ -204,12 +204,13 @@ pub(super) fn kept(
     cache: Option<&Cache>,
     program: &Path,
     asked: &[&[u8]],
+    whole: fn(&[u8]) -> bool,
     make: impl FnOnce() -> Result<[Vec<u8>; 2], ToolError>,
 ) -> Result<[Vec<u8>; 2], ToolError> {
     let identified = cache.and_then(|cache| Some((cache, cache.identity(program)?)));
     let Some((cache, identity)) = identified else { return make() };
     let key = key_of(&[&[identity.as_bytes()], asked].concat());
-    if let Some(found) = cache.get(&key) {
+    if let Some(found) = cache.get(&key).filter(|found| whole(&found[0])) {
         return Ok(found);
     }
     let made = make()?;
@@ -385,7 +386,7 @@ mod tests {
                 made.set(made.get() + 1);
                 Ok([b"answer".to_vec(), question.as_bytes().to_vec()])
             };
-            let answer = kept(Some(&cache), &program, &[question.as_bytes()], make).unwrap();
+            let answer = kept(Some(&cache), &program, &[question.as_bytes()], |_| true, make).unwrap();
             assert_eq!(answer, [b"answer".to_vec(), question.as_bytes().to_vec()]);
             made.get()
         };
@@ -393,7 +394,13 @@ mod tests {
         fs::write(&program, "another").unwrap();
         assert_eq!([ask("a"), ask("a")], [3, 3], "another program");
         let failing = || Err(ToolError::NoCache);
-        assert!(kept(Some(&cache), &program, &[b"c"], failing).is_err());
+        assert!(kept(Some(&cache), &program, &[b"c"], |_| true, failing).is_err());
         assert_eq!(ask("c"), 4, "failures are not kept");
+        let again = || Ok([b"other".to_vec(), Vec::new()]);
+        let whole = |bytes: &[u8]| bytes == b"other";
+        let answer = kept(Some(&cache), &program, &[b"c"], whole, again).unwrap();
+        assert_eq!(answer[0], b"other", "what is not whole is made anew");
+        let [found, _] = kept(Some(&cache), &program, &[b"c"], whole, failing).unwrap();
+        assert_eq!(found, b"other", "and kept");
     }
 }

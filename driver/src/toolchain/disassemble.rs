@@ -60,7 +60,7 @@ impl Toolchain {
             let text = with_file(cubin, |path| run(Command::new(&program).args(options).arg(path)))?;
             Ok([text.into_bytes(), Vec::new()])
         };
-        let [text, _] = kept(self.cache.as_ref(), &program, &asked, make)?;
+        let [text, _] = kept(self.cache.as_ref(), &program, &asked, |_| true, make)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

@@ -13,6 +13,7 @@
 
 mod cache;
 mod disassemble;
+mod elf;
 mod install;
 mod pins;
 mod ptxas;
@@ -123,6 +124,12 @@ pub enum ToolError {
     Rejected {
         /// Its messages.
         log: String,
+    },
+    /// ptxas ended well and left a part of a cubin, as on a full disk.
+    #[error("ptxas left {bytes} bytes that are no whole cubin; is the disk of the temporary directory full?")]
+    Cut {
+        /// What it left.
+        bytes: u64,
     },
     /// A file operation failed.
     #[error("{what} {}: {error}", path.display())]

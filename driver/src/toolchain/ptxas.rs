@@ -1,6 +1,7 @@
 //! Runs ptxas and reads its messages.
 
 use super::cache::kept;
+use super::elf::is_whole;
 use super::{ToolError, Toolchain, messages};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -81,7 +82,7 @@ impl Toolchain {
         let mut asked = vec![b"ptxas", self.version.as_bytes(), ptx.as_bytes()];
         asked.extend(arguments.iter().map(String::as_bytes));
         let make = || self.assemble(ptx, &arguments);
-        let [cubin, log] = kept(self.cache.as_ref(), &self.ptxas, &asked, make)?;
+        let [cubin, log] = kept(self.cache.as_ref(), &self.ptxas, &asked, is_whole, make)?;
         Ok(Assembled { cubin, ..read_log(String::from_utf8_lossy(&log).into_owned()) })
     }
 
@@ -102,6 +103,9 @@ impl Toolchain {
             return Err(ToolError::Rejected { log });
         }
         let cubin = fs::read(&output).map_err(ToolError::file("reading", &output))?;
+        if !is_whole(&cubin) {
+            return Err(ToolError::Cut { bytes: cubin.len() as u64 });
+        }
         Ok([cubin, log.into_bytes()])
     }
 }

@@ -30,7 +30,7 @@ const HELD: u32 = 96;
 const BESIDE: u32 = 44;
 /// Threads of a block that do not compute.
 const PRODUCER: u32 = 128;
-/// Rows and columns of a tile of which the threads hold parts at once.
+/// Columns of a tile of which the threads hold parts at once.
 const WIDE: u32 = 64;
 /// Threads that compute, where the mapping names none.
 const THREADS: u32 = 128;
@@ -344,7 +344,7 @@ impl Split {
         self.added_by_loop(k, block, parts, first)
     }
 
-    /// The sum of some parts, of which a thread holds rows and columns up to `wide` at once.
+    /// The sum of some parts, of which a thread holds columns up to `wide` at once.
     fn added(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>, numbers: &[Value], wide: u32) -> Value {
         let all: Vec<Value> = numbers.iter().map(|&n| self.load(k, block, parts, n)).collect();
         // A sum nested to the right names all its loads before the first addition, so they wait for memory together.
@@ -380,8 +380,12 @@ impl Split {
     /// Parts that are loaded before the first is added, so that a thread holds about [`HELD`] registers of them, and no
     /// more than it has: of a wide tile [`chunk`](super::chunk) makes pieces, except where a loop carries the sum.
     fn together(&self, k: &Kernel, sum: Value, wide: u32) -> usize {
-        let registers =
-            |wide: u32| extents(k, sum).into_iter().map(|e| e.min(wide)).product::<u32>() / self.threads;
+        let registers = |wide: u32| {
+            let all = extents(k, sum);
+            let columns = all.last().map_or(1, |&e| e.min(wide));
+            let rows: u32 = all.iter().rev().skip(1).product();
+            rows * columns / self.threads
+        };
         let carried = if wide == u32::MAX { registers(wide) } else { 0 };
         let free = self.registers.saturating_sub(BESIDE + carried);
         (HELD.min(free) / registers(wide).max(1)).max(2) as usize

@@ -1,7 +1,8 @@
 //! The mappings that are chosen for a list of products, and how far their predictions are from what no schedule beats.
 //!
 //! ```text
-//!  products.txt   kernel  m x n x k ──► choose ──► mapping, predicted cycles ┐
+//!  products.txt
+//!  weights.txt    kernel  m x n x k ──► choose ──► mapping, predicted cycles ┐
 //!                           └─► floor: launch + max(m n k / rate, bytes) ────┴─► ratio, and whether the bar holds
 //! ```
 
@@ -18,9 +19,11 @@ use warplift::kernels::find;
 use warplift::problem::{Problem, Sizes, operand_bits, traffic};
 
 /// The products.
-const PRODUCTS: &str = include_str!("products.txt");
+pub const PRODUCTS: &str = include_str!("products.txt");
+/// Layers with weights of 4 bits, at 1 to 64 rows.
+pub const WEIGHTS: &str = include_str!("weights.txt");
 
-/// The bar: so many floors, and cycles for the first loads and the epilogue.
+/// The bar: so many floors where the list says nothing else, and cycles for the first loads and the epilogue.
 const BAR: (f64, f64) = (1.2, 2500.0);
 /// Cycles more where blocks share out the depth and add their parts.
 const SHARED_OUT: f64 = 2500.0;
@@ -40,6 +43,8 @@ pub struct Choice {
     pub predicted: f64,
     /// Cycles that no schedule beats: the product itself, without padding to tiles.
     pub floor: f64,
+    /// Floors that the bar allows.
+    pub floors: f64,
     /// Mappings that were compiled, and milliseconds of the choice.
     pub cost: (usize, f64),
 }
@@ -50,25 +55,37 @@ impl Choice {
         self.predicted / self.floor
     }
 
-    /// Cycles above the bar of 1.2 floors and 2,500 cycles, 5,000 where the depth is shared out; none where the bar holds.
+    /// Cycles above the bar of [`Choice::floors`] and 2,500 cycles, 5,000 where the depth is shared out; none where the
+    /// bar holds.
     pub fn above_bar(&self) -> Option<f64> {
         let more = if self.mapping.is_shared_out() { SHARED_OUT } else { 0.0 };
-        let above = self.predicted - (BAR.0 * self.floor + BAR.1 + more);
+        let above = self.predicted - (self.floors * self.floor + BAR.1 + more);
         (above > 0.0).then_some(above)
     }
 }
 
-/// Chooses for every product of a list, or of the built-in one.
+/// Chooses for every product of a list. A line `bar 1.5` says how many floors the bar of the next lines allows.
 ///
 /// # Errors
 /// A line that is no product, and a product for which no mapping compiles.
-pub fn choices(list: Option<&str>) -> Result<Vec<Choice>, String> {
-    let lines = list.unwrap_or(PRODUCTS).lines().map(str::trim);
-    let lines: Vec<&str> = lines.filter(|l| !l.is_empty() && !l.starts_with('#')).collect();
-    lines.par_iter().map(|line| choice(line).map_err(|e| format!("`{line}`: {e}"))).collect()
+pub fn choices(list: &str) -> Result<Vec<Choice>, String> {
+    let about = |line: &str, e: String| format!("`{line}`: {e}");
+    let mut floors = BAR.0;
+    let mut lines = Vec::new();
+    for line in list.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        match line.strip_prefix("bar ") {
+            Some(bar) => {
+                let bar = bar.trim().parse::<f64>().ok().filter(|bar| *bar >= 1.0);
+                floors =
+                    bar.ok_or_else(|| about(line, "expected a number of floors, 1 or more".to_owned()))?;
+            }
+            None => lines.push((line, floors)),
+        }
+    }
+    lines.par_iter().map(|&(line, floors)| choice(line, floors).map_err(|e| about(line, e))).collect()
 }
 
-fn choice(line: &str) -> Result<Choice, String> {
+fn choice(line: &str, floors: f64) -> Result<Choice, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, size, about @ ..] = &words[..] else { return Err("expected a kernel and sizes".to_owned()) };
     let text = find(name).ok_or_else(|| format!("no kernel `{name}`"))?;
@@ -82,6 +99,7 @@ fn choice(line: &str) -> Result<Choice, String> {
         sizes: (*size).to_owned(),
         about: about.join(" "),
         floor: floor(&kernel, &chosen.best.mapping, &sizes, &SM90A)?,
+        floors,
         mapping: chosen.best.mapping,
         predicted: prediction.cycles,
         cost: (chosen.tried.1, chosen.elapsed.as_secs_f64() * 1e3),
@@ -150,7 +168,7 @@ impl fmt::Display for Table {
         writeln!(f, "{table}\n")?;
         writeln!(
             f,
-            "{good} of {} within {} floors and {} cycles ({SHARED_OUT} more where the depth is shared out); the slowest choice took {slowest:.0} ms",
+            "{good} of {} within their bar: {} floors, or as the list says, and {} cycles ({SHARED_OUT} more where the depth is shared out); the slowest choice took {slowest:.0} ms",
             self.0.len(),
             BAR.0,
             BAR.1
@@ -161,21 +179,52 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warplift::ir::tile::Way;
 
-    #[test]
-    fn the_list_has_forty_products() {
-        let lines = PRODUCTS.lines().filter(|l| !l.starts_with('#'));
+    fn products(list: &str) -> Vec<String> {
+        let lines = list.lines().filter(|l| !l.starts_with('#') && !l.starts_with("bar"));
         let mut all: Vec<String> =
             lines.map(|l| l.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect();
         all.sort();
         all.dedup();
-        assert_eq!(all.len(), 40);
+        all
+    }
+
+    #[test]
+    fn the_lists_have_forty_products_and_each_layer_at_five_numbers_of_rows() {
+        assert_eq!(products(PRODUCTS).len(), 40);
+        let all = products(WEIGHTS);
+        assert_eq!(all.len(), 5 * 27);
+        for m in [1, 8, 16, 32, 64] {
+            assert_eq!(all.iter().filter(|l| l.starts_with(&format!("a16w4 {m}x"))).count(), 27, "{m}");
+        }
+    }
+
+    /// One layer of each kind: deep, wide, square, with rows that few tiles divide.
+    #[test]
+    fn layers_with_narrow_weights_meet_the_bar() {
+        let list = "a16w4 1x4096x14336\na16w4 8x8192x8192\na16w4 16x8192x8192\na16w4 32x28672x4096\n";
+        for c in choices(list).unwrap() {
+            assert!(c.above_bar().is_none(), "{} {:.2}\n{}", c.sizes, c.ratio(), c.mapping);
+            assert!(c.mapping.arrays.iter().any(|a| a.1.way == Way::Packed), "{}", c.mapping);
+        }
+    }
+
+    #[test]
+    fn a_list_says_how_many_floors_are_allowed() {
+        let of = |bar: &str| choices(&format!("{bar}gemm 64x4096x7168\n"));
+        let [usual, strict] = ["", "bar 1.01\n"].map(|bar| of(bar).unwrap().remove(0));
+        assert_eq!((usual.floors, strict.floors, usual.mapping.clone()), (1.2, 1.01, strict.mapping.clone()));
+        let bar = strict.predicted - 1.01 * strict.floor - BAR.1;
+        let more = if strict.mapping.is_shared_out() { SHARED_OUT } else { 0.0 };
+        assert_eq!(strict.above_bar(), (bar > more).then_some(bar - more));
+        assert!(of("bar 0.9\n").unwrap_err().contains("expected a number of floors"));
     }
 
     #[test]
     fn small_and_thin_products_meet_the_bar() {
         let list = "gemm 1x6144x4096\ngemm 64x4096x7168 an expert\n# no product\ngemm 1024x1024x1024\n";
-        let all = choices(Some(list)).unwrap();
+        let all = choices(list).unwrap();
         assert_eq!((all.len(), all[1].about.as_str()), (3, "an expert"));
         for c in &all {
             assert!(
@@ -186,7 +235,7 @@ mod tests {
                 c.mapping
             );
         }
-        assert!(Table(all).to_string().contains("3 of 3 within 1.2 floors"));
+        assert!(Table(all).to_string().contains("3 of 3 within their bar: 1.2 floors"));
     }
 
     #[test]
@@ -197,7 +246,7 @@ mod tests {
             ("gemm 1x2", "sizes m x n x k"),
             ("axpy n=100", "no size `m`"),
         ] {
-            let error = choices(Some(line)).unwrap_err();
+            let error = choices(line).unwrap_err();
             assert!(error.contains(message) && error.starts_with(&format!("`{line}`")), "{error}");
         }
     }

@@ -57,6 +57,8 @@ pub struct Mechanisms {
     pub cluster: bool,
     /// An array that the caller packs.
     pub packed: bool,
+    /// Blocks share out a loop: they leave parts in a workspace.
+    pub shared_out: bool,
 }
 
 impl Mechanisms {
@@ -65,6 +67,7 @@ impl Mechanisms {
             epilogue_role: compiled.explained.registers.iter().any(|r| r.role == "epilogue"),
             cluster: compiled.manifest.cluster != [1; 3],
             packed: compiled.manifest.arguments.iter().any(|a| a.packing.is_some()),
+            shared_out: !compiled.manifest.workspace.is_zero(),
         }
     }
 }

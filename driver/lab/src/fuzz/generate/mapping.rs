@@ -4,6 +4,7 @@ use super::{Generator, NAME};
 use warplift_ir::tile::{
     ArrayMapping, Depth, Epilogue, KernelMapping, LoopMapping, Mapping, Products, Raster, Way,
 };
+use warplift_isel::map::can_split_k;
 
 impl Generator<'_> {
     pub(super) fn mapping(&mut self) -> Mapping {
@@ -29,7 +30,22 @@ impl Generator<'_> {
         }
         mapping.whole = if self.rows { self.row_mapping() } else { self.kernel_mapping() };
         mapping.arrays = self.arrays();
+        self.share_out(&mut mapping);
         mapping
+    }
+
+    /// Now and then blocks share out a loop that can be shared out, where the other words allow it.
+    fn share_out(&mut self, mapping: &mut Mapping) {
+        let whole = &mapping.whole;
+        let possible = whole.blocks == 1 && whole.pingpong == 1 && whole.epilogue != Epilogue::Warps;
+        let name = self.loops.iter().find(|name| can_split_k(self.b.kernel(), name)).cloned();
+        let Some(name) = name.filter(|_| possible && self.choices.chance(1, 3)) else { return };
+        // More slices than trips, and more than are added in the text.
+        let slices = Some(self.choices.of(&[2, 3, 5, 11]));
+        match mapping.loops.iter_mut().find(|l| l.0 == name) {
+            Some((_, looped)) => looped.split_k = slices,
+            None => mapping.loops.push((name, LoopMapping { split_k: slices, ..LoopMapping::default() })),
+        }
     }
 
     /// For warps of its own for the second loop over a row, most of the time.

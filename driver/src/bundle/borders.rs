@@ -1,0 +1,194 @@
+//! Which mapping serves which part of a class, by prediction.
+//!
+//! ```text
+//!  samples of the range ─► choose at each ─► pool of mappings ─► groups with equal packed arrays ─► the best group
+//!  its mappings at each sample ─► winners ── differ between neighbours? ─► halve until the border is found
+//! ```
+//!
+//! An array is packed once, so all entries of a bundle must want it packed alike. A winner is kept as long as no other
+//! mapping is better by more than [`WORTH`]: few entries are better than many that are equal.
+
+use super::class::SizeClass;
+use super::table::Class;
+use super::{BundleError, Making};
+use crate::enumerate::{Search, choose};
+use crate::predict::compile_and_predict;
+use crate::{Compiled, Options};
+use rustc_hash::FxHashMap;
+use warplift_ir::manifest::Packing;
+use warplift_ir::target::Target;
+use warplift_ir::tile::{Kernel, Mapping};
+
+/// What another mapping must save to be an entry of its own.
+const WORTH: f64 = 0.03;
+/// Candidates of a sample that may become entries, where arrays are packed: another sample may need their packing.
+const OF_SAMPLE: usize = 3;
+
+/// A mapping that may become an entry.
+pub(super) struct Member {
+    pub mapping: Mapping,
+    pub compiled: Compiled,
+}
+
+impl Member {
+    fn packing(&self) -> Vec<Option<Packing>> {
+        self.compiled.manifest.arguments.iter().map(|a| a.packing.clone()).collect()
+    }
+}
+
+/// Mappings of several classes, and what each is predicted to take.
+pub(super) struct Pool<'k> {
+    kernel: &'k Kernel,
+    target: &'k Target,
+    options: &'k Options,
+    pub members: Vec<Member>,
+    /// By class, value of its range, and member.
+    predicted: FxHashMap<(usize, i64, usize), f64>,
+}
+
+impl<'k> Pool<'k> {
+    /// The mappings that are best at some sample of some class.
+    ///
+    /// # Errors
+    /// No mapping compiles for a sample.
+    pub fn new(
+        kernel: &'k Kernel,
+        classes: &[SizeClass],
+        target: &'k Target,
+        options: &'k Options,
+        making: &mut Making<'_>,
+    ) -> Result<Self, BundleError> {
+        let search = Search { tuned: making.tuned.clone(), ..Search::default() };
+        let mut pool = Self { kernel, target, options, members: Vec::new(), predicted: FxHashMap::default() };
+        let samples: Vec<(usize, i64)> = classes
+            .iter()
+            .enumerate()
+            .flat_map(|(c, class)| class.samples().into_iter().map(move |v| (c, v)))
+            .collect();
+        for (done, &(c, value)) in samples.iter().enumerate() {
+            let chosen = choose(kernel, &classes[c].at(value), target, options, &search)?;
+            let packs = chosen.best.compiled.manifest.arguments.iter().any(|a| a.packing.is_some());
+            for candidate in chosen.candidates().take(if packs { OF_SAMPLE } else { 1 }) {
+                let at = pool.member(candidate.mapping, candidate.compiled);
+                let cycles = candidate.prediction.map_or(candidate.cycles, |p| p.cycles);
+                pool.predicted.insert((c, value, at), cycles);
+            }
+            (making.progress)(done + 1, samples.len());
+        }
+        Ok(pool)
+    }
+
+    fn member(&mut self, mapping: Mapping, compiled: Compiled) -> usize {
+        let known = self.members.iter().position(|m| m.mapping == mapping);
+        known.unwrap_or_else(|| {
+            self.members.push(Member { mapping, compiled });
+            self.members.len() - 1
+        })
+    }
+
+    /// Predicted cycles of a member; infinite where it cannot be predicted.
+    fn cycles(&mut self, (c, class): (usize, &SizeClass), value: i64, member: usize) -> f64 {
+        let key = (c, value, member);
+        if let Some(&known) = self.predicted.get(&key) {
+            return known;
+        }
+        let mapping = &self.members[member].mapping;
+        let made = compile_and_predict(self.kernel, mapping, self.target, &class.at(value), self.options);
+        let cycles = made.ok().and_then(|(_, p)| p).map_or(f64::INFINITY, |p| p.cycles);
+        self.predicted.insert(key, cycles);
+        cycles
+    }
+
+    /// Members that want all arrays packed alike: of all such groups the one with the best winners.
+    pub fn group(&mut self, classes: &[SizeClass]) -> Vec<usize> {
+        let mut groups: Vec<(Vec<Option<Packing>>, Vec<usize>)> = Vec::new();
+        for (at, member) in self.members.iter().enumerate() {
+            let packing = member.packing();
+            match groups.iter_mut().find(|g| g.0 == packing) {
+                Some(group) => group.1.push(at),
+                None => groups.push((packing, vec![at])),
+            }
+        }
+        if groups.len() == 1 {
+            return groups.swap_remove(0).1;
+        }
+        let weighed: Vec<(f64, Vec<usize>)> =
+            groups.into_iter().map(|(_, group)| (self.weight(classes, &group), group)).collect();
+        weighed.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map_or(Vec::new(), |best| best.1)
+    }
+
+    /// The sum over all samples of a group's best cycles over those of anyone known there.
+    fn weight(&mut self, classes: &[SizeClass], group: &[usize]) -> f64 {
+        let mut sum = 0.0;
+        for (c, class) in classes.iter().enumerate() {
+            for value in class.samples() {
+                let own =
+                    group.iter().map(|&m| self.cycles((c, class), value, m)).fold(f64::INFINITY, f64::min);
+                let known = self.predicted.iter().filter(|(key, _)| (key.0, key.1) == (c, value));
+                let best = known.map(|(_, &cycles)| cycles).fold(f64::INFINITY, f64::min);
+                sum += own / best;
+            }
+        }
+        sum
+    }
+
+    /// The classes of the table for one class of sizes, whose entries are members of a group.
+    pub fn classes(&mut self, c: usize, class: &SizeClass, group: &[usize]) -> Vec<Class> {
+        let samples = class.samples();
+        let mut runs: Vec<(i64, usize)> = Vec::new();
+        let mut before: Option<(i64, usize)> = None;
+        for &value in &samples {
+            let winner = self.winner((c, class), value, group, before.map(|b| b.1));
+            if let Some((at, old)) = before.filter(|b| b.1 != winner) {
+                runs.push((self.border((c, class), [at, value], [old, winner]), old));
+            }
+            before = Some((value, winner));
+        }
+        let last = class.axis().map_or(0, |axis| class.ranges()[axis][1]);
+        runs.extend(before.map(|(_, winner)| (last, winner)));
+        self.ranged((c, class), &runs)
+    }
+
+    /// The member with the least cycles; the one before stays unless another one is worth it.
+    fn winner(
+        &mut self,
+        class: (usize, &SizeClass),
+        value: i64,
+        group: &[usize],
+        before: Option<usize>,
+    ) -> usize {
+        let all: Vec<(usize, f64)> = group.iter().map(|&m| (m, self.cycles(class, value, m))).collect();
+        let best = all.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::INFINITY));
+        let stays = all.into_iter().find(|m| Some(m.0) == before && (1.0 - WORTH) * m.1 <= best.1);
+        stays.map_or(best.0, |m| m.0)
+    }
+
+    /// The greatest value from `low` on, and below `high`, for which the first of two members is not worse.
+    fn border(&mut self, class: (usize, &SizeClass), [mut low, mut high]: [i64; 2], both: [usize; 2]) -> i64 {
+        loop {
+            let middle = class.1.down(low.midpoint(high));
+            if middle <= low {
+                return low;
+            }
+            let [first, second] = both.map(|m| self.cycles(class, middle, m));
+            if first <= second { low = middle } else { high = middle }
+        }
+    }
+
+    /// Ranges that end at these values.
+    fn ranged(&mut self, (c, class): (usize, &SizeClass), runs: &[(i64, usize)]) -> Vec<Class> {
+        let mut from = class.axis().map(|axis| class.ranges()[axis][0]);
+        let mut made = Vec::new();
+        for &(to, member) in runs {
+            let mut ranges = class.ranges().to_vec();
+            if let (Some(axis), Some(from)) = (class.axis(), &mut from) {
+                ranges[axis] = [*from, to];
+                *from = to + 1;
+            }
+            let value = if class.axis().is_some() { class.down(to) } else { class.samples()[0] };
+            let cycles = self.cycles((c, class), value, member);
+            made.push(Class { ranges, entry: member as u32, cycles });
+        }
+        made
+    }
+}

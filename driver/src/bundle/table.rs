@@ -1,0 +1,120 @@
+//! From the sizes of a launch to an entry of a bundle.
+//!
+//! ```text
+//!  class   m        n             k              entry
+//!  0       1..8     4096..4096    14336..14336   0
+//!  1       9..32    4096..4096    14336..14336   2        sizes in no class: the one they are the least factor away from
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// Sizes for which one entry is taken: a closed range of each integer argument.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Class {
+    /// Least and greatest value of each argument, in the order of [`Table::names`].
+    pub ranges: Vec<[i64; 2]>,
+    /// Number of the entry.
+    pub entry: u32,
+    /// Predicted cycles at the greatest sizes.
+    pub cycles: f64,
+}
+
+/// Which entry of a bundle serves which sizes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// Integer arguments of the kernel, in the order of its signature.
+    pub names: Vec<String>,
+    /// Classes; of those that contain a launch's sizes the first counts.
+    pub classes: Vec<Class>,
+}
+
+impl Class {
+    /// Whether sizes lie in it.
+    pub fn contains(&self, sizes: &[i64]) -> bool {
+        self.ranges.iter().zip(sizes).all(|(&[least, most], &v)| least <= v && v <= most)
+    }
+
+    /// How far sizes are from it: for each argument the factor to the nearest value, less one.
+    fn distance(&self, sizes: &[i64]) -> f64 {
+        let away = |(&[least, most], &v): (&[i64; 2], &i64)| {
+            let nearest = v.clamp(least.min(most), most).max(1) as f64;
+            let v = v.max(1) as f64;
+            (nearest / v).max(v / nearest) - 1.0
+        };
+        self.ranges.iter().zip(sizes).map(away).sum()
+    }
+}
+
+impl Table {
+    /// The entry for sizes in the order of [`Table::names`]: of the class that contains them, else of the nearest one;
+    /// `None` in a table without classes.
+    pub fn pick(&self, sizes: &[i64]) -> Option<usize> {
+        let inside = self.classes.iter().find(|class| class.contains(sizes));
+        let class = inside.or_else(|| {
+            let distances = self.classes.iter().map(|class| (class, class.distance(sizes)));
+            distances.min_by(|a, b| a.1.total_cmp(&b.1)).map(|nearest| nearest.0)
+        })?;
+        Some(class.entry as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+    use std::time::{Duration, Instant};
+
+    fn class(m: [i64; 2], n: i64, entry: u32) -> Class {
+        Class { ranges: vec![m, [n, n], [4096, 4096]], entry, cycles: 1.0 }
+    }
+
+    fn table(layers: i64) -> Table {
+        let names = ["m", "n", "k"].map(str::to_owned).to_vec();
+        let of = |n| {
+            let borders = [[1, 8], [9, 16], [17, 32], [33, 64]];
+            borders
+                .into_iter()
+                .enumerate()
+                .map(move |(e, m)| class(m, 1024 * n, e as u32 + 4 * (n as u32 - 1)))
+        };
+        Table { names, classes: (1..=layers).flat_map(of).collect() }
+    }
+
+    #[test]
+    fn sizes_get_the_class_that_holds_them_else_the_nearest() {
+        let table = table(4);
+        for (sizes, entry) in [
+            ([1, 1024, 4096], 0),
+            ([8, 1024, 4096], 0),
+            ([9, 1024, 4096], 1),
+            ([64, 4096, 4096], 15),
+            // Beyond the last class, between two, another depth, an empty one.
+            ([1000, 4096, 4096], 15),
+            ([64, 3500, 4096], 11),
+            ([64, 3700, 4096], 15),
+            ([64, 1200, 4096], 3),
+            ([8, 2048, 8192], 4),
+            ([0, 1024, 0], 0),
+        ] {
+            assert_eq!(table.pick(&sizes), Some(entry), "{sizes:?}");
+        }
+        assert_eq!(Table::default().pick(&[1]), None);
+    }
+
+    /// The least of many picks, since other processes may hold the machine: of sizes in the last of 64 classes, and of
+    /// sizes in none.
+    #[test]
+    fn a_pick_takes_less_than_a_microsecond() {
+        let table = table(16);
+        for sizes in [[64, 16384, 4096], [64, 16000, 4096]] {
+            let time = |_| {
+                let start = Instant::now();
+                (0..1000).for_each(|_| _ = black_box(table.pick(black_box(&sizes))));
+                start.elapsed() / 1000
+            };
+            let least = (0..50).map(time).min().unwrap();
+            println!("{sizes:?}: {least:?}");
+            assert!(least < Duration::from_micros(1), "{sizes:?}: {least:?}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Proposals, choices, and how far they are from everything legal.
+
+use super::*;
+use crate::enumerate::forms::COMPILED;
+use crate::kernels::{LIBRARY, find};
+use warplift_ir::target::SM90A;
+use warplift_ir::tile::{Epilogue, parse_file};
+
+fn kernel(name: &str) -> Kernel {
+    find(name).unwrap().parse().unwrap().kernels.remove(0)
+}
+
+#[test]
+fn proposals_are_complete_and_fit_their_kernel() {
+    for (name, least) in [("gemm", 18), ("gemm_chain", 4), ("gemm_dual", 4), ("axpy", 6), ("row_max", 18)] {
+        let kernel = kernel(name);
+        let all = mappings(&kernel, &SM90A);
+        assert!((least..=28).contains(&all.len()), "{name}: {}", all.len());
+        for m in &all {
+            assert_eq!(verify_mapping(&kernel, m, &SM90A), Ok(()), "{m}");
+            assert!(
+                kernel.tunables.values().all(|t| m.tunable(&t.name).is_some() || name == "gemm_chain"),
+                "{m}"
+            );
+        }
+    }
+}
+
+#[test]
+fn large_products_get_a_large_tile_and_a_spread_epilogue() {
+    let kernel = kernel("gemm");
+    let sizes = Sizes::nominal(&kernel);
+    let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
+    let m = &chosen.best.mapping;
+    assert_eq!((m.tunable("BM"), m.tunable("BN")), (Some(128), Some(256)), "{m}");
+    assert_eq!((m.whole.epilogue, m.whole.persistent), (Epilogue::Deferred, true), "{m}");
+    assert!(chosen.tried.0 >= COMPILED && chosen.best.cycles.is_finite(), "{:?}", chosen.tried);
+}
+
+#[test]
+fn what_says_what_is_computed_stays() {
+    for (name, tunable, value) in [("attention", "D", 128), ("a16w4", "GROUP", 128), ("softmax", "BN", 4096)]
+    {
+        let kernel = kernel(name);
+        let all = mappings(&kernel, &SM90A);
+        let kept = |m: &Mapping| m.tunable(tunable).is_none_or(|v| v == value);
+        assert!(!all.is_empty() && all.iter().all(kept), "{name}: {all:?}");
+    }
+}
+
+#[test]
+fn narrow_weights_are_packed_and_their_scales_staged() {
+    let all = mappings(&kernel("a16w4"), &SM90A);
+    let way = |m: &Mapping, array: &str| m.arrays.iter().find(|a| a.0 == array).map(|a| a.1.way);
+    let both = |m: &&Mapping| (way(m, "w"), way(m, "s")) == (Some(Way::Packed), Some(Way::Staged));
+    assert!(all.iter().any(|m| m.arrays.is_empty()) && all.iter().filter(both).count() >= 4, "{all:?}");
+}
+
+/// Predicted cycles of the proposed mapping, divided by those of the file's own mapping. Both are for nominal
+/// sizes.
+fn against_own(kernel: &Kernel, own: &Mapping) -> f64 {
+    let options = Options::default();
+    let sizes = Sizes::nominal(kernel);
+    let auto = choose(kernel, &sizes, &SM90A, &options, &Search::default());
+    let auto = auto.unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let (compiled, walked) = compile_and_predict(kernel, own, &SM90A, &sizes, &options).unwrap();
+    let rough = || rough::predict(kernel, own, &compiled, &SM90A, &sizes);
+    let own = walked.map_or_else(rough, |p| slowed(&p, kernel, own, &SM90A, &sizes));
+    let (tried, proposed) = auto.tried;
+    println!("{:<26} {:.2} {tried}/{proposed} {:?}", kernel.name, auto.best.cycles / own, auto.elapsed);
+    auto.best.cycles / own
+}
+
+/// Results before an `arrive` need `no bulk_store`, which is not proposed.
+const FAR: [&str; 1] = ["attention_decode"];
+
+#[test]
+fn proposed_mappings_are_near_the_best_known_by_the_model() {
+    let far = LIBRARY.iter().filter(|k| !FAR.contains(&k.name)).filter_map(|k| {
+        let module = k.parse().unwrap();
+        let kernel = &module.kernels[0];
+        let ratio = against_own(kernel, module.mapping(&kernel.name).unwrap());
+        (ratio > 1.15).then(|| format!("{}: {ratio:.2}", kernel.name))
+    });
+    let far: Vec<String> = far.collect();
+    assert!(far.is_empty(), "{far:?}");
+}
+
+/// A product whose tunables have few values, so that everything legal can be tried.
+const SMALL: &str = "kernel g(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
+    m: i32, n: i32 % 8, k: i32 % 8) {
+    tunable BM in {16, 64, 128} = 128, BN in {32, 64, 128, 256} = 128, BK in {64, 128} = 64
+    grid cdiv(m, BM), cdiv(n, BN)
+    ga = view a : f16[m, k]
+    gb = view b : f16[n, k]
+    gc = view c : f16[m, n]
+    i, j = block_index
+    acc = for t in 0..cdiv(k, BK) carry x = full 0.0 : f32[BM, BN] {
+        yield mma x, load ga[i*BM, t*BK] : f16[BM, BK], trans(load gb[j*BN, t*BK] : f16[BN, BK])
+    }
+    store gc[i*BM, j*BN], cast(acc, f16)
+}";
+
+#[test]
+fn the_choice_is_near_the_best_of_everything_legal() {
+    let kernel = parse_file(SMALL, "").unwrap().kernels.remove(0);
+    let sizes = |text| Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
+    let search = |exhaustive| Search { exhaustive, ..Search::default() };
+    for text in ["1x2048x512", "200x520x1024", "1024x1024x256", "2048x2048x512"] {
+        let by = |exhaustive| {
+            choose(&kernel, &sizes(text), &SM90A, &Options::default(), &search(exhaustive)).unwrap()
+        };
+        let (chosen, all) = (by(false), by(true));
+        assert!(all.tried.0 > 3 * chosen.tried.0 && all.passed_over == 0, "{text}: {all} {chosen}");
+        let (a, b) = (&chosen.best, &all.best);
+        println!("{text} {:.3} {chosen}", a.cycles / b.cycles);
+        assert!(
+            a.cycles <= 1.1 * b.cycles,
+            "{text}: {:.0} of {:.0}, {} {}",
+            a.cycles,
+            b.cycles,
+            a.mapping,
+            b.mapping
+        );
+    }
+}
+
+#[test]
+fn a_choice_sees_the_sizes() {
+    let kernel = kernel("gemm");
+    let tile = |text| {
+        let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
+        let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
+        let extent = |name| chosen.best.mapping.tunable(name).unwrap();
+        (extent("BM"), extent("BM") * extent("BN"), chosen.best.prediction.unwrap())
+    };
+    let (rows, _, one) = tile("1x8192x8192");
+    assert!(rows <= 16 && one.cycles <= 1.05 * one.floor.cycles, "{rows}: {one}");
+    let (_, elements, large) = tile("8192x8192x4096");
+    assert!(elements >= 128 * 128 && large.cycles <= 1.1 * large.floor.cycles, "{elements}: {large}");
+}
+
+#[test]
+fn floors_are_below_predictions() {
+    for (name, sizes, least) in [
+        ("gemm", &["8x4096x4096", "512x512x512", "3000x3000x1000"][..], 1000),
+        ("a16w4", &["1x4096x4096", "48x3584x5120"], 10),
+    ] {
+        let kernel = kernel(name);
+        for text in sizes {
+            let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
+            let (proposals, left_out) = proposals(&kernel, &sizes, &SM90A, &Search::default());
+            assert!(left_out > least, "{name} {text}: {left_out}");
+            for p in proposals.iter().filter(|p| p.form.is_some()) {
+                let made = compile_and_predict(&kernel, &p.mapping, &SM90A, &sizes, &Options::default());
+                let Ok((_, Some(walked))) = made else { continue };
+                assert!(p.floor <= 1.001 * walked.cycles, "{text}: {:.0} {walked}{}", p.floor, p.mapping);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_tuned_is_taken_and_a_search_that_is_stopped_takes_what_it_has() {
+    let kernel = kernel("gemm");
+    let sizes = Sizes::nominal(&kernel).overridden(&kernel, "64x4096x7168").unwrap();
+    let text = "mapping gemm { BM = 64, BN = 64, BK = 64 for t: pipeline 3, consumers 1 }";
+    let mapping = parse_file(text, "").unwrap().mappings.remove(0);
+    let mut tuned = Tunings::default();
+    tuned.add(&kernel, &SM90A, "m=1..64,n=4096,k=7168", &mapping, crate::tuning::Took::Predicted(1.0));
+    let tuned = Some(Arc::new(tuned));
+    let with = |search: &Search| choose(&kernel, &sizes, &SM90A, &Options::default(), search).unwrap();
+    let found = with(&Search { tuned: tuned.clone(), ..Search::default() });
+    assert_eq!((found.best.mapping.to_string(), found.tried), (mapping.to_string(), (1, 1)));
+    // Another value of a tunable is asked for.
+    let defines = vec![("BM".to_owned(), 128)];
+    let stop = Some(Arc::new(AtomicBool::new(true)));
+    let other = with(&Search { tuned, defines, stop, ..Search::default() });
+    assert_eq!((other.best.mapping.tunable("BM"), other.tried.0), (Some(128), 1));
+    assert!(other.skipped > 0, "{other}");
+}
+
+#[test]
+fn values_that_are_given_stay() {
+    let kernel = kernel("gemm");
+    let search = Search { defines: vec![("BM".into(), 128), ("BK".into(), 32)], ..Search::default() };
+    let sizes = Sizes::nominal(&kernel).overridden(&kernel, "1x4096x4096").unwrap();
+    let (proposals, _) = proposals(&kernel, &sizes, &SM90A, &search);
+    let given = |m: &Mapping| (m.tunable("BM"), m.tunable("BK")) == (Some(128), Some(32));
+    assert!(proposals.len() > COMPILED && proposals.iter().all(|p| given(&p.mapping)));
+}
+
+#[test]
+fn what_does_not_compile_is_passed_over() {
+    let kernel = kernel("axpy");
+    let bad = Mapping { kernel: "other".into(), ..Default::default() };
+    let good = Mapping { kernel: "axpy".into(), ..Default::default() };
+    let chosen = best(&kernel, &[bad.clone(), good.clone()], &SM90A, &Options::default()).unwrap();
+    assert_eq!((chosen.best.mapping, chosen.tried), (good, (1, 2)));
+    assert!(best(&kernel, &[bad], &SM90A, &Options::default()).is_err());
+    let words = ["kernel: warps 33", "B = 0", "kernel: warps 34"];
+    let wrong = words.map(|w| parse_file(&format!("mapping axpy {{ {w} }}"), "").unwrap().mappings.remove(0));
+    let error = best(&kernel, &wrong, &SM90A, &Options::default()).err().unwrap().to_string();
+    assert!(error.starts_with("none of the 3 mappings that were proposed compiles"), "{error}");
+    assert!(error.contains("\n  2 of them: 1:24: `warps 33`: 1 to 32"), "{error}");
+    assert!(error.contains("\n  1 of them: 1:16: "), "{error}");
+    assert!(best(&kernel, &[], &SM90A, &Options::default()).is_err());
+}
+
+#[test]
+fn a_choice_is_bounded_and_says_what_it_left_out() {
+    let kernel = kernel("gemm");
+    let all = mappings(&kernel, &SM90A);
+    let within = |bounds| best_within(&kernel, &all, &SM90A, &Options::default(), bounds).unwrap();
+    let late = within(Bounds { time: Duration::ZERO, ..Bounds::NONE });
+    assert_eq!((late.tried.0, late.skipped), (1, all.len() - 1));
+    assert!(late.to_string().contains(&format!("{} more were not tried", all.len() - 1)), "{late}");
+    let short = within(Bounds { walks: 0, ..Bounds::NONE });
+    assert_eq!(short.rough, short.tried.0);
+    assert!(short.to_string().contains("none of them has a prediction"), "{short}");
+    let whole = within(Bounds::NONE);
+    assert_eq!((whole.rough, whole.skipped), (0, 0), "{whole}");
+    let near = |a: &Candidate, b: &Candidate| a.cycles <= 1.1 * b.cycles;
+    assert!(whole.others.is_sorted_by(near) && near(&whole.best, &whole.others[0]));
+}
