@@ -1,6 +1,7 @@
 //! Plans that only the search finds, shapes that are no powers of two, and plans without a feature: the kernel computes
 //! what its text says, without a hazard.
 
+use warplift::ir::manifest::Param;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::isel::Feature;
@@ -202,6 +203,13 @@ fn without_a_feature_the_same_is_computed() {
                 }
                 Feature::PartialSums => {
                     assert!(plan.iter().all(|l| !l.contains("sums of lanes and warps")), "{name}: {plan:?}")
+                }
+                Feature::RaggedCopies => {
+                    let twice = |p: &Param| match p {
+                        Param::TensorMap(m) => m.strides.windows(2).any(|s| s[0] == s[1]),
+                        _ => false,
+                    };
+                    assert!(!made.manifest.params.iter().any(twice), "{name}: a map has its rows twice");
                 }
                 Feature::ZeroPoint => {
                     let handed = made.explained.schedule.rings.values().any(|r| r.fill.is_stored());

@@ -187,7 +187,7 @@ fn pair(op: BinOp, a: i64, b: i64) -> Option<i64> {
         BinOp::Add => a.checked_add(b),
         BinOp::Sub => a.checked_sub(b),
         BinOp::Mul => a.checked_mul(b),
-        BinOp::MulHi => i64::try_from(i128::from(a) * i128::from(b) >> 32).ok(),
+        BinOp::MulHi => i64::try_from((i128::from(a) * i128::from(b)) >> 32).ok(),
         BinOp::Div => a.checked_div(b),
         BinOp::CeilDiv if b > 0 => Some(a.checked_add(b - 1)?.div_euclid(b)),
         BinOp::CeilDiv => None,
