@@ -38,7 +38,9 @@ const MISS: u32 = 8;
 /// Kernels whose estimate misses it by more. The assembler has registers to spare in all of them.
 const FAR: &[(&str, &str)] = &[
     ("attention_causal", "below: it hoists the columns of the mask out of the loop"),
+    ("attention_causal_max_free", "below: it hoists the columns of the masks out of the loops"),
     ("attention_decode", "below: it makes the addresses of the parts ahead"),
+    ("attention_max_free", "below: it hoists the columns of the mask out of the loop"),
     ("gather_rows", "above: loads of rows past the end"),
     ("gemm_any", "below: it makes the addresses of many loads ahead"),
     ("gemm_mma_copies", "above: addresses of copies by threads"),

@@ -6,7 +6,7 @@
 use super::Tools;
 use super::failure::{Failure, Outcome, user};
 use super::source::{Choice, Source, load, refusal, remarked};
-use super::tune::usual_tunings;
+use super::tuning_file::usual_tunings;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -5,7 +5,7 @@ use super::artifact::write;
 use super::failure::{Outcome, user};
 use super::progress::Bar;
 use super::source::{Choice, load};
-use super::tune::usual_tunings;
+use super::tuning_file::usual_tunings;
 use std::path::PathBuf;
 use warplift::bundle::{Bundle, Code, Making, SizeClass};
 use warplift::ir::target::SM90A;

@@ -27,6 +27,7 @@ mod run;
 mod sim;
 mod source;
 mod tune;
+mod tuning_file;
 
 use clap::{Args, Parser, Subcommand};
 use failure::{Outcome, user};

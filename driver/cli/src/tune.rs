@@ -12,6 +12,7 @@ use super::failure::{Outcome, user};
 use super::progress::Bar;
 use super::run::Machine;
 use super::source::{Choice, Source, load};
+use super::tuning_file::usual_file;
 use rayon::prelude::*;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -25,12 +26,10 @@ use warplift::bundle::SizeClass;
 use warplift::enumerate::{Candidate, Search, choose};
 use warplift::ir::target::SM90A;
 use warplift::problem::Sizes;
-use warplift::toolchain::{Cache, PtxasOptions};
+use warplift::toolchain::PtxasOptions;
 use warplift::tuning::{Took, Tunings, one_line};
 use warplift_lab::drawing::bars;
 
-/// Environment variable that names the tuning file.
-pub const FILE_VARIABLE: &str = "WARPLIFT_TUNING";
 /// Times as many forms as a choice compiles.
 const WIDER: usize = 3;
 /// Candidates that are assembled and measured at most.
@@ -73,20 +72,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time such as `60s` or `5m`");
     let number: u64 = number.parse().map_err(|_| wrong())?;
     number.checked_mul(each).filter(|s| (1..=86400).contains(s)).map(Duration::from_secs).ok_or_else(wrong)
-}
-
-/// The user's tuning file; `None` where there is no place for it.
-pub fn usual_file() -> Option<PathBuf> {
-    let set = std::env::var_os(FILE_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let beside = || Cache::usual().ok().flatten().map(|cache| cache.directory().with_file_name("tuning"));
-    set.or_else(beside)
-}
-
-/// The records of the user's tuning file. A file that cannot be read is named and not used.
-pub fn usual_tunings() -> Option<Arc<Tunings>> {
-    let path = usual_file()?;
-    let read = Tunings::read(&path).map_err(|e| eprintln!("{}: {e}", path.display())).ok()?;
-    (!read.is_empty()).then(|| Arc::new(read))
 }
 
 /// Set by Ctrl-C.

@@ -17,8 +17,6 @@
 use super::forms::{Computes, Form, Space, with_warps};
 use warplift_ir::tile::{Depth, KernelMapping};
 
-/// Rows or columns of a tile that are tried where a tunable may have any value.
-pub(super) const EXTENTS: [i64; 15] = [8, 16, 24, 32, 40, 48, 56, 64, 128, 192, 256, 320, 384, 448, 512];
 /// Columns of a tile at most.
 const COLUMNS: i64 = 64;
 /// Rows of an instruction of a warpgroup, and of a warp.

@@ -12,7 +12,6 @@
 //! word of its own: `swap_ab` puts its columns on the rows of `wgmma`. Where threads convert an operand, `converting`
 //! has the choices and the formulas.
 
-use super::converting::{self, Converting};
 use super::propose::{ACCUMULATORS, Anchor, mapping};
 use super::rough::{second, slowdown};
 use crate::problem::{Sizes, grid_of, least_products, operand_bits, operands, traffic};
@@ -25,6 +24,8 @@ use warplift_isel::map::can_split_k;
 /// Rows or columns of a tile that are tried where a tunable may have any value.
 const EXTENTS: [i64; 20] =
     [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256];
+/// The same where threads convert an operand.
+const CONVERTED_EXTENTS: [i64; 15] = [8, 16, 24, 32, 40, 48, 56, 64, 128, 192, 256, 320, 384, 448, 512];
 /// Bytes of a row of operands in a trip.
 const DEPTHS: [i64; 3] = [128, 256, 512];
 /// Bytes of a row of operands that one instruction multiplies, and of a row of a swizzled box.
@@ -92,35 +93,6 @@ pub(super) struct Form {
 /// Forms whose loop one block computes, and forms whose loop blocks share out, that are compiled at most.
 const PLAIN: [usize; 2] = [COMPILED, SHARED_OUT];
 const CONVERTING: [usize; 2] = [4, 6];
-
-/// All forms of the kernel's product, those with the best estimates first; none where threads do more beside the
-/// products than convert an operand, or where the sizes give no grid. Of plain products, those whose loop blocks share
-/// out come last. `defines` are values that tunables must have.
-pub(super) fn forms(
-    kernel: &Kernel,
-    anchor: &Anchor<'_>,
-    sizes: &Sizes,
-    target: &Target,
-    defines: &[(String, i64)],
-) -> Vec<Form> {
-    let asked = Asked { kernel, anchor, sizes, defines };
-    let possible = anchor.is_plain() || anchor.narrow_bits.is_some();
-    let space = if possible { Space::new(&asked, target) } else { None };
-    let Some(space) = space else { return Vec::new() };
-    let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
-    match anchor.narrow_bits {
-        Some(bits) => {
-            let mut all = Converting { space: &space, bits, side: usize::from(anchor.turned) }.forms();
-            all.sort_by(order);
-            all
-        }
-        None => {
-            let mut all = space.forms();
-            all.sort_by(|a, b| a.is_shared_out().cmp(&b.is_shared_out()).then(order(a, b)));
-            all
-        }
-    }
-}
 
 impl Form {
     /// A form that is not weighed yet.
@@ -223,7 +195,7 @@ impl Asked<'_> {
     fn values(&self, bytes: f64) -> [Vec<i64>; 3] {
         [0, 1, 2].map(|i| match (self.anchor.free[i], self.anchor.fixed[i]) {
             (Some(t), _) if self.anchor.narrow_bits.is_some() && i < 2 => {
-                values_of(t, &converting::EXTENTS, self.defines)
+                values_of(t, &CONVERTED_EXTENTS, self.defines)
             }
             (Some(t), _) if i == 2 => values_of(t, &DEPTHS.map(|d| (d as f64 / bytes) as i64), self.defines),
             (Some(t), _) => values_of(t, &EXTENTS, self.defines),
@@ -239,7 +211,20 @@ impl Asked<'_> {
 }
 
 impl<'a> Space<'a> {
-    fn new(asked: &Asked<'_>, target: &'a Target) -> Option<Self> {
+    /// The space of a kernel's product; `None` where threads do more beside the products than convert an operand, or where
+    /// the sizes give no grid. `defines` are values that tunables must have.
+    pub fn new(
+        kernel: &Kernel,
+        anchor: &Anchor<'_>,
+        sizes: &Sizes,
+        target: &'a Target,
+        defines: &[(String, i64)],
+    ) -> Option<Self> {
+        let asked = Asked { kernel, anchor, sizes, defines };
+        (anchor.is_plain() || anchor.narrow_bits.is_some()).then(|| Self::of(&asked, target)).flatten()
+    }
+
+    fn of(asked: &Asked<'_>, target: &'a Target) -> Option<Self> {
         let bytes = f64::from(operand_bits(asked.kernel)) / 8.0;
         let (values, same) = (asked.values(bytes), asked.same());
         let base = [*values[0].first()?, *values[1].first()?, *values[2].first()?];
@@ -261,7 +246,8 @@ impl<'a> Space<'a> {
         Some(Self { target, values, same, blocks, base, columns, trips, bytes, count, memory, shares })
     }
 
-    fn forms(&self) -> Vec<Form> {
+    /// All forms of a product of tiles that are loaded.
+    pub fn forms(&self) -> Vec<Form> {
         let mut found = Vec::new();
         for (at, &m) in self.values[0].iter().enumerate() {
             for (across, &n) in self.values[1].iter().enumerate() {

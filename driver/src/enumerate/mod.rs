@@ -24,7 +24,9 @@ use crate::predict::{Arrays, Prediction, compile_and_predict, floor};
 use crate::problem::{Problem, Sizes};
 use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Limits, Options};
-use forms::{Key, forms};
+use converting::Converting;
+use forms::{Form, Key, Space};
+use propose::Anchor;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -425,6 +427,26 @@ fn among(
         }
     }
     found.chosen(sizes, start)
+}
+
+/// All forms of the kernel's product, those with the best estimates first; none where there is no space of forms. Of plain
+/// products, those whose loop blocks share out come last.
+fn forms(
+    kernel: &Kernel,
+    anchor: &Anchor<'_>,
+    sizes: &Sizes,
+    target: &Target,
+    defines: &[(String, i64)],
+) -> Vec<Form> {
+    let Some(space) = Space::new(kernel, anchor, sizes, target, defines) else { return Vec::new() };
+    let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
+    let mut all = match anchor.narrow_bits {
+        Some(bits) => Converting { space: &space, bits, side: usize::from(anchor.turned) }.forms(),
+        None => space.forms(),
+    };
+    let late = |f: &Form| !f.converts && f.is_shared_out();
+    all.sort_by(|a, b| late(a).cmp(&late(b)).then(order(a, b)));
+    all
 }
 
 #[cfg(test)]

@@ -22,11 +22,11 @@ pub(crate) fn require_rows(func: &Func<'_>, target: &Target) -> Result<()> {
     }
 }
 
-/// How many times an instruction is issued: once for each register of its result. A view of a fragment is not issued.
+/// How many times an instruction is issued: once for each register of its result.
 pub(crate) fn issues(func: &Func<'_>, target: &Target, inst: Inst) -> u32 {
     let d = &func.insts[inst];
     let times = d.results.iter().map(|&r| func.ty(r).regs()).max().unwrap_or(1).max(1);
-    if target.row(d.op).unit == Unit::None || func.is_view(d) { 0 } else { times }
+    if target.row(d.op).unit == Unit::None { 0 } else { times }
 }
 
 /// Cycles that an instruction of one warp takes of its unit, without its nested blocks. For a product, the cycles are

@@ -640,9 +640,14 @@ impl Build<'_, '_> {
         at.map_or(blocks, |at| &blocks[at..=at])
     }
 
+    /// Whether allocation makes an instruction disappear.
+    fn is_free(&self, inst: Inst) -> bool {
+        self.func.is_view(&self.func.insts[inst])
+    }
+
     /// Cycles of a warp for an instruction with its nested blocks. Of two blocks the longer one counts.
     fn busy(&self, inst: Inst) -> u32 {
-        let own = unit_cycles(self.func, self.limits.target, inst);
+        let own = if self.is_free(inst) { 0 } else { unit_cycles(self.func, self.limits.target, inst) };
         let inside = |&b: &Block| self.func.blocks[b].insts.iter().map(|&i| self.busy(i)).sum::<u32>();
         own + self.steady_blocks(inst).iter().map(inside).max().unwrap_or(0)
     }
@@ -650,7 +655,7 @@ impl Build<'_, '_> {
     /// Cycles of units and issue slots for an instruction with its nested blocks. All blocks count.
     fn usage(&self, inst: Inst) -> Usage {
         let row = self.row(inst);
-        let times = issues(self.func, self.limits.target, inst);
+        let times = if self.is_free(inst) { 0 } else { issues(self.func, self.limits.target, inst) };
         let mut usage = Usage::default();
         if times > 0 {
             usage.extend([(row.unit, times * u32::from(row.interval)), (Unit::None, times)]);

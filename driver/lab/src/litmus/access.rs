@@ -92,10 +92,14 @@ fn one(row: &Row, operand: usize, shared: bool, suffix: &str, n: usize, out: &Ra
         };
         access = access.replace(&format!("${i}"), &name);
     }
-    access = access.replace("$d", &list("result", n));
+    // A register may be wider than what is loaded, but not narrower (PTX ISA, Operand Size Exceeding Instruction-Type Size).
+    let wide = row.opcode.results().first() == Some(&Class::B64);
+    access = access.replace("$d", &if wide { "%rd7".to_owned() } else { list("result", n) });
     let end = if access.starts_with('{') { "" } else { ";" };
     let _ = writeln!(text, "{access}{end}");
-    if !row.opcode.results().is_empty() {
+    if wide {
+        let _ = writeln!(text, "st.global.b64 [%rd6+{WINDOW}], %rd7;");
+    } else if !row.opcode.results().is_empty() {
         for i in 0..n {
             let _ = writeln!(text, "st.global.b32 [%rd6+{}], %x{};", WINDOW + 4 * i, 4 + i);
         }

@@ -36,8 +36,10 @@ const LIBRARY_PROVED: &str = "\
     a16w8: BN BM
     attention: BM
     attention_causal:
+    attention_causal_max_free:
     attention_decode:
     attention_f16: BM
+    attention_max_free:
     attention_paged: BM
     attention_varlen:
     axpy: B
