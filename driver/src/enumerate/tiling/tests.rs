@@ -37,6 +37,7 @@ const LIBRARY_PROVED: &str = "\
     attention: BM
     attention_causal:
     attention_f16: BM
+    attention_gqa:
     attention_paged: BM
     axpy: B
     convert: BM BN
@@ -52,8 +53,10 @@ const LIBRARY_PROVED: &str = "\
     gemm_chain: BM BP BK
     gemm_dual: BM BN BK
     gemm_e4m3: BM BN BK
+    gemm_e4m3_blocks: BM BN
     gemm_f32out: BM BN BK
     gemm_grouped: BN
+    gemm_i8_scaled: BM BN BK
     gemm_nn: BM BN BK
     gemm_parts: BM BN
     gemm_rowsum: BM BK
