@@ -34,8 +34,6 @@ pub enum UnOp {
     Cos,
     /// Hyperbolic tangent; within 2^-11 relative in f32.
     Tanh,
-    /// Error function; within 2^-20 absolute in f32.
-    Erf,
 }
 
 /// Two operands of one type.
