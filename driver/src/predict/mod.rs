@@ -31,7 +31,6 @@ mod floor;
 mod lanes;
 mod launch;
 mod launched;
-mod meetings;
 mod patterns;
 mod phases;
 mod progress;
@@ -310,10 +309,10 @@ impl Walks<'_, '_, '_> {
         if walked.sharers <= 1 {
             return Ok((last, units, walked));
         }
-        let early = self.cost_of(place, Arrival::Early)?.0;
+        let early = self.cost_of(place, Arrival::Other)?.0;
         let mean = early.toward(last, 1.0 / walked.sharers as f64);
         // It is alone in that: the blocks beside it are done.
-        let alone = self.walk(place, 1, Arrival::Last)?.0 - self.walk(place, 1, Arrival::Early)?.0;
+        let alone = self.walk(place, 1, Arrival::Last)?.0 - self.walk(place, 1, Arrival::Other)?.0;
         self.last = self.last.max(alone * (1.0 - 1.0 / walked.sharers as f64));
         Ok((mean, units, walked))
     }

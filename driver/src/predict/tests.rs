@@ -380,24 +380,3 @@ fn the_last_block_alone_does_what_is_left() {
     assert!(beyond(&one) > 0.0 && beyond(&one) < 0.3 * beyond(&each), "{plain} {one} {each}");
     assert!((0.4..0.7).contains(&(beyond(&few) / beyond(&each))), "{plain} {few} {each}");
 }
-
-#[test]
-fn warps_that_meet_wait_for_the_last() {
-    let text = |n: &str| {
-        format!(
-            "kernel rows(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 64) {{
-                tunable B = 4096
-                grid n
-                gx = view x : f32[n, B]
-                gy = view y : f32[n]
-                i = block_index
-                store gy[i], reduce_sum(load gx[i, 0] : f32[1, B], 1)
-            }}
-            mapping rows {{ B = 4096 kernel: warps {n} }}"
-        )
-    };
-    for warps in ["4", "16"] {
-        let p = predicted_with(&text(warps), "n=64", None);
-        assert!(p.block > SM90A.rates.memory_latency, "{p}");
-    }
-}

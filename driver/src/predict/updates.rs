@@ -17,7 +17,7 @@ pub enum Arrival {
     /// All others have come before.
     Last,
     /// Others are still to come.
-    Early,
+    Other,
 }
 
 /// Counters and words of one block's walk.
@@ -55,7 +55,7 @@ impl Updates {
         match self.arrival {
             Arrival::Last => most,
             // The first of them: with one alone it is the last one too.
-            Arrival::Early => 0,
+            Arrival::Other => 0,
         }
     }
 
@@ -117,7 +117,7 @@ mod tests {
             let mut updates = Updates::new([0; 3], [4, 1, 1], arrival);
             (updates.arrive(3), updates.sharers())
         };
-        assert_eq!((of(Arrival::Last), of(Arrival::Early)), ((3, 4), (0, 4)));
+        assert_eq!((of(Arrival::Last), of(Arrival::Other)), ((3, 4), (0, 4)));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use super::barriers::Barriers;
 use super::facts::{Facts, LANES, interval, read_facts};
 use super::lanes::Known;
 use super::launched::{Contents, Launch, parameter_at, pointer};
-use super::meetings::Meetings;
 use super::patterns::{Number, Patterns};
 use super::phases::{Phase, Trips};
 use super::traffic::Requests;
@@ -78,7 +77,6 @@ struct Walk<'l, 's, 'a> {
     /// Which block of the grid.
     place: [i64; 3],
     barriers: Barriers,
-    meetings: Meetings,
     updates: Updates,
     requests: Requests,
     assumed: BTreeSet<u32>,
@@ -113,7 +111,7 @@ pub struct Walked {
 impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     fn new(program: &'l Program<'s, 'a>, place: [i64; 3], arrival: Arrival) -> Self {
         let target = program.target;
-        let (barriers, meetings, requests, assumed, patterns, accesses, trips) = Default::default();
+        let (barriers, requests, assumed, patterns, accesses, trips) = Default::default();
         let updates = Updates::new(place, program.grid, arrival);
         let (before_wait, steps) = (None, 0);
         Self {
@@ -121,7 +119,6 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             target,
             place,
             barriers,
-            meetings,
             updates,
             requests,
             assumed,
@@ -157,7 +154,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
                 self.step(&mut warps[i], units)?;
                 let warp = &warps[i];
                 goes_on = !warp.ended && !warp.blocked && next.is_none_or(|n| is_behind(&warps, i, n));
-                if self.barriers.phase_ended() | self.meetings.ended() {
+                if self.barriers.phase_ended() {
                     warps.iter_mut().for_each(|w| w.blocked = false);
                     goes_on = false;
                 }
@@ -270,12 +267,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             warp.at += 1;
             return Ok(());
         }
-        let waits = match data.op {
-            Opcode::MbarWait => !self.wait(warp, data),
-            Opcode::BarSync => !self.meet(warp, data),
-            _ => false,
-        };
-        if waits {
+        if data.op == Opcode::MbarWait && !self.wait(warp, data) {
             warp.blocked = true;
             return Ok(());
         }
@@ -334,31 +326,12 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         true
     }
 
-    /// Comes to a barrier of the block's warps, or waits there; whether all have come.
-    fn meet(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>) -> bool {
-        let Attr::Imm2(barrier, all) = data.attr else { return true };
-        warp.catch_up();
-        let (threads, now) = (LANES as i64 * i64::from(warp.warps), warp.now);
-        let meetings = &mut self.meetings;
-        let came = *warp.meeting.get_or_insert_with(|| meetings.arrive(barrier, threads, all, now));
-        let Some(over) = self.meetings.over(came) else { return false };
-        warp.now = warp.now.max(over);
-        warp.meeting = None;
-        true
-    }
-
     fn execute(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts, units: &mut Units) {
         let start = warp.operands(data);
         match data.op {
             Opcode::MbarWait => {}
             Opcode::GriddepWait => {
                 self.before_wait.get_or_insert(start);
-                self.plain(warp, data, facts, units, start);
-            }
-            Opcode::BarArrive => {
-                if let Attr::Imm2(barrier, all) = data.attr {
-                    self.meetings.arrive(barrier, LANES as i64 * i64::from(warp.warps), all, start);
-                }
                 self.plain(warp, data, facts, units, start);
             }
             Opcode::StShared => {

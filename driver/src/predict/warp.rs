@@ -2,7 +2,6 @@
 
 use super::facts::Facts;
 use super::lanes::Values;
-use super::meetings::Ticket;
 use super::patterns::Number;
 use super::progress::Progress;
 use warplift_ir::entity::SecondaryMap;
@@ -40,8 +39,6 @@ pub struct Warp<'s, 'a> {
     pub ended: bool,
     /// It waits for a phase that is not over, and no phase has ended since.
     pub blocked: bool,
-    /// The barrier of the block's warps at which it waits.
-    pub meeting: Option<Ticket>,
     /// What it knows of its values.
     pub known: Values,
     /// When the last instruction begins that waits for global memory: those behind it in straight code that touch no
@@ -83,7 +80,6 @@ impl<'s, 'a> Warp<'s, 'a> {
             issued: 0,
             ended: false,
             blocked: false,
-            meeting: None,
             known: Values::new(func.values.len()),
             waiting: 0.0,
             visits: SecondaryMap::new(),
