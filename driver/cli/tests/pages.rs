@@ -62,7 +62,9 @@ fn readme_lists_the_verbs_that_there_are() {
 
 #[test]
 fn readme_names_options_that_there_are() {
-    let verbs = ["compile", "run", "check", "bench", "explain", "sim", "mutate", "litmus", "layout"];
+    let verbs = [
+        "compile", "run", "check", "bench", "explain", "tune", "bundle", "sim", "mutate", "litmus", "layout",
+    ];
     let mut helps: String = verbs.iter().map(|v| warplift(&[v, "--help"]).1).collect();
     helps += &warplift(&["toolchain", "install", "--help"]).1;
     let section = README.split("## Command line").nth(1).unwrap().split("\n## ").next().unwrap();
