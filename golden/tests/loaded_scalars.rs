@@ -544,3 +544,26 @@ fn divisions_by_an_argument_in_a_loop_are_exact() {
         assert!(compiled.ptx.contains("mul.hi.u32"), "{}", compiled.ptx);
     }
 }
+
+/// Rows from memory that add up to more than an i32 holds: a tensor copy that begins below the array would end the kernel
+/// (a store) or read other memory (a load). Such a row is past the end.
+#[test]
+fn a_row_that_overflows_is_past_the_end() {
+    let (kernel, mapping) = parsed(find("attention_varlen").expect("a kernel").text);
+    let sizes =
+        [("tiles", 1), ("sequences", 1), ("rows_q", 64), ("rows_k", 64), ("heads", 1), ("kv_heads", 1)];
+    let given = [
+        ("sequence", Given::I32(&[0])),
+        ("first", Given::I32(&[i32::MAX])),
+        ("starts_q", Given::I32(&[i32::MAX, 64])),
+        ("starts_k", Given::I32(&[0, 64])),
+    ];
+    let (problem, made) = (problem(&kernel, &mapping, &sizes, &given), made(&kernel, &mapping));
+    let run = problem.simulate(&made.ptx, &made.manifest, &warplift::sim::Options::default(), 2);
+    let (found, report) = run.unwrap_or_else(|e| panic!("{e}"));
+    assert!(report.hazards.is_empty(), "{:?}", report.hazards);
+    let output = problem.validation.operands.iter().position(|o| o.name == "o").expect("an output");
+    // A copy holds 16 rows. The first one begins at row -2 and is left out; the others begin inside again.
+    let rows = 14 * 128 * 2;
+    assert_eq!(found[output][..rows], problem.data.buffers[output][..rows], "rows that nobody computed");
+}

@@ -8,7 +8,7 @@ use warplift::kernels::find;
 use warplift::sim::{self, Adversary, Options as SimOptions};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::{in_rules_form, load, reference};
-use warplift_golden::orders::right;
+use warplift_golden::orders::{FEW_ORDERS, right};
 
 /// Seeds and orders of events; the seed also decides in which order blocks run.
 const EIGHT: [(u64, Adversary); 8] = [
@@ -263,4 +263,20 @@ fn a_sum_of_sums_is_looked_through_once() {
     let (kernel, mapping) = with_mapping(&kernel, "for t: split_k 2\nkernel: warps 4");
     let mapped = in_rules_form(&kernel, &mapping).unwrap_or_else(|e| panic!("{e}"));
     assert!(mapped.insts.values().any(|d| d.op == Op::Arrive), "{mapped}");
+}
+
+/// An arrival does not wait for tensor copies: what stands before it is stored by threads, what stands behind it need not be.
+#[test]
+fn results_before_an_arrival_are_stored_by_threads() {
+    let (kernel, mapping) = remapped(
+        "attention_decode",
+        "BM = 64, BN = 128, D = 128 for t: pipeline fit, producers 1, consumers 1 kernel: persistent",
+    );
+    let plan = compiled(&kernel, &mapping).explained.plan;
+    assert!(plan.iter().any(|l| l.contains("the `arrive` behind it")), "{plan:?}");
+    assert!(plan.iter().any(|l| l.contains("store: staged, tensor copy")), "{plan:?}");
+    let size = [("batch", 1), ("kv_heads", 2), ("group", 5), ("keys", 700), ("splits", 3)];
+    let problem = reference(&kernel, &mapping, &size, 3);
+    let made = compiled(&kernel, &mapping);
+    right(&problem, &made, &FEW_ORDERS, (2, 2e-2), "attention_decode");
 }

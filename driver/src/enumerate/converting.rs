@@ -92,12 +92,14 @@ impl Shape {
         }
     }
 
-    fn is_legal(&self) -> bool {
+    fn is_legal(&self, most_threads: u32) -> bool {
         let (rows, most) = match self.computes {
             Computes::Groups(n) => (ROWS * i64::from(n), TILES),
             Computes::Warps(n) => (WARP_ROWS * i64::from(n), WARP_TILES),
         };
-        self.rows % rows == 0 && (1..=most).contains(&self.tiles()) && self.threads() + PRODUCER <= 1024
+        self.rows % rows == 0
+            && (1..=most).contains(&self.tiles())
+            && self.threads() + PRODUCER <= most_threads
     }
 
     /// Registers of a thread for the sums of a trip and of all trips, and for the converted operand.
@@ -144,7 +146,10 @@ impl Converting<'_> {
 
     /// The forms of a shape: by the number of blocks that share out the loop.
     fn of_shape(&self, shape: Shape, blocks: f64, trips: f64) -> Vec<Form> {
-        let Some(pipeline) = self.pipeline(&shape).filter(|_| shape.is_legal() && blocks >= 1.0) else {
+        let Some(pipeline) = self
+            .pipeline(&shape)
+            .filter(|_| shape.is_legal(self.space.target.block_threads) && blocks >= 1.0)
+        else {
             return Vec::new();
         };
         let register_file = i64::from(self.space.target.registers) / i64::from(shape.resident);

@@ -8,17 +8,15 @@
 //!
 //! The increment wraps, so the last block leaves a zero. One thread arrives for the block. The barriers before and behind
 //! it make its order that of all threads: causality order is transitive (PTX ISA, "Memory consistency model: causality
-//! order").
+//! order"). Results before an arrival are stored by threads: it does not wait for tensor copies (`plan/order.rs`).
 
 use super::Lower;
 use crate::Result;
 use crate::facts::{WORKSPACE_ALIGN, launch_expr};
-use crate::plan::StorePlan;
-use crate::tiles::program_order;
 use warplift_ir::machine::{self, Attr, Guard, NewInst, Place, Ty};
 use warplift_ir::manifest::{Expr, ExprOp, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Inst, Op};
+use warplift_ir::tile::{CmpOp, Inst};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -52,7 +50,9 @@ impl Lower<'_, '_> {
     /// Counts this block at an element. All its threads learn whether it is the last one.
     pub(super) fn lower_arrive(&mut self, inst: Inst) -> Result<()> {
         let k = self.k;
-        self.check_arrive(inst)?;
+        if self.blocks > 1 {
+            return self.error("`arrive` of blocks that hold a tile together");
+        }
         let (&all, at) = k.args(inst).split_last().unwrap_or((&k.grid[0], &[]));
         let all = self.scalar(all)?;
         let most = self.at().add_imm(all, -1);
@@ -91,23 +91,5 @@ impl Lower<'_, '_> {
         let told = self.at().value(NewInst::new(Opcode::LdShared, &[base], &[Ty::B32]).attr(attr()));
         self.func.values[told].uniform = true;
         told
-    }
-
-    /// Refuses an arrival that would not make all that the block wrote visible.
-    fn check_arrive(&self, inst: Inst) -> Result<()> {
-        if self.blocks > 1 {
-            return self.error("`arrive` of blocks that hold a tile together");
-        }
-        let before = program_order(self.k).into_iter().take_while(|&i| i != inst);
-        let bulk = |i: &Inst| matches!(self.plan.stores.get(i), Some(StorePlan::Bulk(_)));
-        match before.filter(|&i| matches!(self.k.insts[i].op, Op::Store)).find(bulk) {
-            Some(store) => {
-                let line = self.k.insts[store].loc.line;
-                self.error(format!(
-                    "`arrive` does not wait for the copies that store the tile of line {line}: say `no bulk_store` in the mapping"
-                ))
-            }
-            None => Ok(()),
-        }
     }
 }

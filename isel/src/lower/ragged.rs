@@ -8,7 +8,8 @@
 //! ```
 //!
 //! So the copy engine itself fills with zeros what a load takes of other rows, and leaves out what a store would write to
-//! them. A row below 0 would be inside: the plan asks for a proof that there is none.
+//! them. A row below 0 would be inside: the plan asks for a proof that there is none but by overflow, and a minimum of
+//! unsigned numbers brings those past the end.
 //! (Triton, `triton/tools/ragged_tma.py`, has the same idea with three dimensions and addresses that wrap around.)
 
 use super::Lower;
@@ -36,6 +37,8 @@ impl Lower<'_, '_> {
         let rows = self.view(self.k.result(window.whole))?.extents[dim];
         let most = self.most_rows(window.extent(self.k, dim))?;
         let outside = self.at().int(Opcode::SubS32, most, rows);
+        // Numbers from memory may add up to more than an i32 holds. Such a row counts as one past the end.
+        let row = self.at().int(Opcode::MinU32, row, most);
         others.push(rows);
         Ok((self.at().add(row, outside), others))
     }

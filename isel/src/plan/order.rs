@@ -5,15 +5,20 @@
 //!  for t { store c[i, j], x }             every iteration writes the same place    declined
 //!  store c[i, j], x   store c[i, j], y    the second must win                      declined
 //!  store c[i, j + 0], x   store c[i, j + 64], y     chunks of one tile             fine
+//!  store p[i], x   last = arrive n[i], k  another block reads what was stored    declined
 //! ```
 
-use crate::tiles::{extents, memory};
+use crate::tiles::{extents, memory, program_order};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
 
 /// Why a store must be ordered; `None` if it need not be.
 pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     if repeats(k, store) {
         return Some("it repeats in a loop, and tensor copies have no order".to_owned());
+    }
+    let mut behind = program_order(k).into_iter().skip_while(|&i| i != store);
+    if behind.any(|i| matches!(k.insts[i].op, Op::Arrive)) {
+        return Some("the `arrive` behind it does not wait for tensor copies".to_owned());
     }
     let touched = |i: Inst| memory(k, *k.args(i).first()?);
     let own = touched(store);
