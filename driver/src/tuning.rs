@@ -79,13 +79,17 @@ impl Key {
 
     /// Whether sizes lie in the key's class.
     fn holds(&self, sizes: &Sizes) -> bool {
-        self.sizes.split(',').all(|item| {
-            let range = item.split_once('=').and_then(|(name, range)| Some((name, ends(range)?)));
-            range.is_some_and(|(name, [least, most])| {
-                sizes.int(name).is_some_and(|v| (least..=most).contains(&v))
-            })
-        })
+        let holds = |(name, range): (&str, [i64; 2])| {
+            sizes.int(name).is_some_and(|v| (range[0]..=range[1]).contains(&v))
+        };
+        ranges(&self.sizes).is_some_and(|all| all.into_iter().all(holds))
     }
+}
+
+/// Ranges of a class, `m=1..8,n=4096`; none for a kernel without integer arguments.
+fn ranges(class: &str) -> Option<Vec<(&str, [i64; 2])>> {
+    let items = class.split(',').filter(|_| !class.is_empty());
+    items.map(|item| item.split_once('=').and_then(|(name, range)| Some((name, ends(range)?)))).collect()
 }
 
 /// `4096` or `1..64`.
@@ -159,22 +163,29 @@ impl Tunings {
         }
     }
 
-    /// Adds these records to a file's, and writes it whole by a rename.
+    /// Adds these records to a file's, and writes it whole by a rename. A lock beside it keeps what two processes write at
+    /// once.
     ///
     /// # Errors
     /// As [`Tunings::read`], or it cannot be written.
     pub fn write_into(&self, path: &Path) -> Result<(), TuningError> {
-        let mut all = Self::read(path)?;
-        all.merge(self.clone());
-        let written = || {
+        let locked = || {
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)?;
             }
+            let lock = std::fs::File::create(path.with_extension("lock"))?;
+            lock.lock().map(|()| lock)
+        };
+        let failed = |error| TuningError::File { path: path.display().to_string(), error };
+        let _lock = locked().map_err(failed)?;
+        let mut all = Self::read(path)?;
+        all.merge(self.clone());
+        let written = || {
             let unfinished = path.with_extension(format!("unfinished-{}", std::process::id()));
             std::fs::write(&unfinished, all.to_string())?;
             std::fs::rename(&unfinished, path)
         };
-        written().map_err(|error| TuningError::File { path: path.display().to_string(), error })
+        written().map_err(failed)
     }
 
     /// Takes the records of another file; the better one of a key stays.
@@ -203,8 +214,8 @@ impl Tunings {
         let held =
             self.0.range(from.clone()..).take_while(|(key, _)| same(key)).filter(|(key, _)| key.holds(sizes));
         let width = |key: &Key| -> i128 {
-            let ranges = key.sizes.split(',').filter_map(|item| ends(item.split_once('=')?.1));
-            ranges.map(|[a, b]| i128::from(b) - i128::from(a)).sum()
+            let all = ranges(&key.sizes).unwrap_or_default().into_iter();
+            all.map(|(_, [a, b])| i128::from(b) - i128::from(a)).sum()
         };
         let (_, (took, text)) = held.min_by_key(|(key, _)| width(key))?;
         let mapping = parse_file(text, "tuning").ok()?.mappings.into_iter().next()?;
@@ -232,7 +243,7 @@ fn record(line: &str) -> Result<(Key, (Took, String)), &'static str> {
     let &[kernel, chip, build, sizes, took, mapping] = &fields[..] else {
         return Err("expected kernel, chip, compiler, sizes, time and mapping, with tabs between them");
     };
-    if sizes.split(',').any(|item| item.split_once('=').is_none_or(|(_, range)| ends(range).is_none())) {
+    if ranges(sizes).is_none() {
         return Err("expected sizes such as `m=1..8,n=4096`");
     }
     let took = Took::parse(took).ok_or("expected a time such as `12.34 us` or `5000 cycles`")?;
@@ -292,6 +303,35 @@ mod tests {
         // Another text is another kernel.
         let other = find("gemm_bf16").unwrap().parse().unwrap().kernels.remove(0);
         assert_eq!(read.find(&other, &SM90A, &Sizes::nominal(&other)), None);
+    }
+
+    #[test]
+    fn a_kernel_without_integers_has_a_record_too() {
+        let text = "kernel k(x: ptr<f32>, y: ptr<f32>) { grid 4 i = block_index gx = view x : f32[512] \
+                    gy = view y : f32[512] store gy[i*128], load gx[i*128] : f32[128] }";
+        let kernel = parse_file(text, "k").unwrap().kernels.remove(0);
+        let mut all = Tunings::default();
+        all.add(&kernel, &SM90A, "", &mapping(64), Took::Measured(2.0));
+        let read = Tunings::parse(&all.to_string()).unwrap();
+        assert_eq!(
+            read.find(&kernel, &SM90A, &Sizes::nominal(&kernel)).map(|f| f.1),
+            Some(Took::Measured(2.0))
+        );
+    }
+
+    #[test]
+    fn records_that_many_write_at_once_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tuning");
+        std::thread::scope(|s| {
+            for m in 1..=16 {
+                let path = &path;
+                s.spawn(move || {
+                    one(&format!("m={m},n=8,k=8"), 64, Took::Measured(1.0)).write_into(path).unwrap();
+                });
+            }
+        });
+        assert_eq!(Tunings::read(&path).unwrap().len(), 16);
     }
 
     #[test]

@@ -567,3 +567,25 @@ fn a_row_that_overflows_is_past_the_end() {
     let rows = 14 * 128 * 2;
     assert_eq!(found[output][..rows], problem.data.buffers[output][..rows], "rows that nobody computed");
 }
+
+/// A deferred epilogue whose tiles have trip counts of their own, where products stay in flight, and by products of warps.
+#[test]
+fn trips_of_each_tile_go_with_products_in_flight() {
+    let kernel = parsed(find("gemm_grouped").expect("a kernel").text).0;
+    let sizes = [("tiles", 4), ("groups", 3), ("rows", 150), ("n", 136), ("k", 328)];
+    let given = [
+        ("group", Given::I32(&[0, 1, -1, 2])),
+        ("first", Given::I32(&[0, 3, 0, 70])),
+        ("offsets", Given::I32(&[0, 3, 70, 150])),
+    ];
+    for words in [
+        "BM = 64, BN = 64, BK = 32 for t: pipeline 3, consumers 1, wait 1 kernel: persistent, epilogue deferred",
+        "BM = 128, BN = 64, BK = 32 for t: pipeline 3, consumers 2, wait 1 kernel: persistent, epilogue deferred",
+        "BM = 64, BN = 64, BK = 32 for t: pipeline 3 kernel: persistent, warps 4, products mma_sync",
+    ] {
+        let text = format!("{kernel}\nmapping gemm_grouped {{ {words} }}");
+        let (kernel, mapping) = parsed(&text);
+        let (problem, made) = (problem(&kernel, &mapping, &sizes, &given), made(&kernel, &mapping));
+        right(&problem, &made, &MANY_ORDERS, (1, 0.0), words);
+    }
+}

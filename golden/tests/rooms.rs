@@ -7,7 +7,7 @@
 //!  super::b::f(x)       in  src/c/d.rs     ─►   an edge, as by `use`
 //! ```
 //!
-//! `use` lines of a file's own level count, and paths in code up to a module inside the file. An import through a re-export is an edge to the file that re-exports.
+//! `use` lines of a file's own level count, and qualified paths above the file's first inline module. An import through a re-export is an edge to the file that re-exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -8,9 +8,9 @@
 use super::Tools;
 use super::artifact::{Artifact, write};
 use super::bench::times_of;
-use super::failure::{Outcome, user};
+use super::failure::{Failure, Outcome, user};
 use super::progress::Bar;
-use super::run::Machine;
+use super::run::{Machine, leave_if_stuck};
 use super::source::{Choice, Source, load};
 use super::tuning_file::usual_file;
 use rayon::prelude::*;
@@ -120,9 +120,12 @@ pub fn tune(args: &TuneArgs, tools: &Tools) -> Outcome<()> {
         if STOP.load(Ordering::Relaxed) {
             break;
         }
-        let tried = tune_class(&source, class, args, tools, machine.as_ref())?;
+        let (tried, fault) = tune_class(&source, class, args, tools, machine.as_ref())?;
         record(&source, class, &tried, &file)?;
         println!("{class}\n{}", table(&tried));
+        if let Some(fault) = fault {
+            return Err(leave_if_stuck(fault).about("measuring ended; what is known is in the file"));
+        }
         pictures.extend(tried.iter().filter_map(|t| Some((one_line(&t.candidate.mapping), number(t.took?)))));
     }
     if let Some(path) = &args.svg {
@@ -131,14 +134,14 @@ pub fn tune(args: &TuneArgs, tools: &Tools) -> Outcome<()> {
     Ok(())
 }
 
-/// The candidates of a class, the best first.
+/// The candidates of a class, the best first, and what ended measuring, if something did.
 fn tune_class(
     source: &Source,
     class: &SizeClass,
     args: &TuneArgs,
     tools: &Tools,
     machine: Option<&Machine>,
-) -> Outcome<Vec<Tried>> {
+) -> Outcome<(Vec<Tried>, Option<Failure>)> {
     let (start, sizes) = (Instant::now(), class.greatest());
     let bar = Bar::new(3, "candidates");
     let stop = Arc::new(AtomicBool::new(false));
@@ -168,15 +171,13 @@ fn tune_class(
     for one in tried.iter_mut().filter(|t| matches!(t.assembled, Ok(None))) {
         one.took = Some(Took::Predicted(one.candidate.cycles));
     }
-    if let Some(machine) = machine {
-        measure(source, &sizes, &mut tried, tools, machine, start + args.budget);
-    }
-    // Those that ptxas serializes or spills come behind, measured ones first.
+    let measured = machine.map(|m| measure(source, &sizes, &mut tried, tools, m, start + args.budget));
+    // Measured ones come first. Of the others, those that ptxas serializes or spills come behind.
     let rank = |t: &Tried| {
         (t.took.is_none(), matches!(t.took, Some(Took::Predicted(_))), t.took.map_or(0.0, number))
     };
     tried.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
-    Ok(tried)
+    Ok((tried, measured.and_then(Result::err)))
 }
 
 fn number(took: Took) -> f64 {
@@ -198,7 +199,8 @@ fn assembled(candidate: Candidate, tools: &Tools) -> Tried {
     Tried { candidate, assembled, took: None }
 }
 
-/// Measures candidates, the best predictions first, until the time is over.
+/// Measures candidates, the best predictions first, until the time is over. A fault or a kernel that hangs takes the device
+/// from the process: then the others keep their predictions.
 fn measure(
     source: &Source,
     sizes: &Sizes,
@@ -206,22 +208,25 @@ fn measure(
     tools: &Tools,
     machine: &Machine,
     end: Instant,
-) {
+) -> Outcome<()> {
     for one in tried.iter_mut().filter(|t| t.assembled.is_ok()) {
         if Instant::now() >= end || STOP.load(Ordering::Relaxed) {
-            return;
+            break;
         }
         let (mapping, compiled) = (one.candidate.mapping.clone(), &one.candidate.compiled);
         let artifact = Artifact::of(source, mapping, compiled, tools);
         match artifact.and_then(|artifact| times_of(&artifact, sizes, machine)) {
             Ok(us) => one.took = Some(Took::Measured(us)),
-            // A candidate that gives a wrong result or faults is never taken.
-            Err(failure) => one.assembled = Err(failure.message()),
-        }
-        if one.assembled.is_err() {
-            one.took = None;
+            Err(failure) => {
+                // Neither a wrong result nor what the device does not run is ever taken.
+                (one.took, one.assembled) = (None, Err(failure.message()));
+                if !matches!(&failure, Failure::Wrong(text) if !text.contains("deadlock")) {
+                    return Err(failure);
+                }
+            }
         }
     }
+    Ok(())
 }
 
 /// Puts the best candidate into the file.

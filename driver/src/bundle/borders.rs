@@ -11,7 +11,7 @@
 use super::class::SizeClass;
 use super::table::Class;
 use super::{BundleError, Making};
-use crate::enumerate::{Search, choose};
+use crate::enumerate::{Search, choose, predict_roughly};
 use crate::predict::compile_and_predict;
 use crate::{Compiled, Options};
 use rustc_hash::FxHashMap;
@@ -86,15 +86,18 @@ impl<'k> Pool<'k> {
         })
     }
 
-    /// Predicted cycles of a member; infinite where it cannot be predicted.
+    /// Predicted cycles of a member, roughly where a block has too many instructions to walk; infinite where the member
+    /// does not serve the sizes.
     fn cycles(&mut self, (c, class): (usize, &SizeClass), value: i64, member: usize) -> f64 {
         let key = (c, value, member);
         if let Some(&known) = self.predicted.get(&key) {
             return known;
         }
         let mapping = &self.members[member].mapping;
-        let made = compile_and_predict(self.kernel, mapping, self.target, &class.at(value), self.options);
-        let cycles = made.ok().and_then(|(_, p)| p).map_or(f64::INFINITY, |p| p.cycles);
+        let (kernel, target, sizes) = (self.kernel, self.target, class.at(value));
+        let made = compile_and_predict(kernel, mapping, target, &sizes, self.options);
+        let roughly = |compiled: &Compiled| predict_roughly(kernel, mapping, compiled, target, &sizes);
+        let cycles = made.map_or(f64::INFINITY, |(c, p)| p.map_or_else(|| roughly(&c), |p| p.cycles));
         self.predicted.insert(key, cycles);
         cycles
     }
@@ -133,7 +136,15 @@ impl<'k> Pool<'k> {
     }
 
     /// The classes of the table for one class of sizes, whose entries are members of a group.
-    pub fn classes(&mut self, c: usize, class: &SizeClass, group: &[usize]) -> Vec<Class> {
+    ///
+    /// # Errors
+    /// No member of the group serves all sizes of a range.
+    pub fn classes(
+        &mut self,
+        c: usize,
+        class: &SizeClass,
+        group: &[usize],
+    ) -> Result<Vec<Class>, BundleError> {
         let samples = class.samples();
         let mut runs: Vec<(i64, usize)> = Vec::new();
         let mut before: Option<(i64, usize)> = None;
@@ -146,7 +157,11 @@ impl<'k> Pool<'k> {
         }
         let last = class.axis().map_or(0, |axis| class.ranges()[axis][1]);
         runs.extend(before.map(|(_, winner)| (last, winner)));
-        self.ranged((c, class), &runs)
+        let found = self.ranged((c, class), &runs);
+        match found.iter().all(|class| class.cycles.is_finite()) {
+            true => Ok(found),
+            false => Err(BundleError::Unserved { class: class.to_string() }),
+        }
     }
 
     /// The member with the least cycles; the one before stays unless another one is worth it.
@@ -166,7 +181,7 @@ impl<'k> Pool<'k> {
     /// The greatest value from `low` on, and below `high`, for which the first of two members is not worse.
     fn border(&mut self, class: (usize, &SizeClass), [mut low, mut high]: [i64; 2], both: [usize; 2]) -> i64 {
         loop {
-            let middle = class.1.down(low.midpoint(high));
+            let middle = class.1.down(between(low, high));
             if middle <= low {
                 return low;
             }
@@ -190,5 +205,22 @@ impl<'k> Pool<'k> {
             made.push(Class { ranges, entry: member as u32, cycles });
         }
         made
+    }
+}
+
+/// The middle of two numbers, rounded down: below the greater one, for negative numbers too.
+fn between(low: i64, high: i64) -> i64 {
+    (i128::from(low) + i128::from(high)).div_euclid(2) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn a_middle_is_below_the_greater_number() {
+        for (low, high) in [(1, 2), (-2, -1), (-1, 0), (i64::MIN, i64::MAX), (i64::MAX - 1, i64::MAX)] {
+            assert!((low..high).contains(&between(low, high)), "{low} {high}");
+        }
     }
 }

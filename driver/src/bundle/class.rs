@@ -94,7 +94,7 @@ impl SizeClass {
     pub(super) fn samples(&self) -> Vec<i64> {
         let Some(axis) = self.axis() else { return vec![self.ranges.first().map_or(0, |r| r[0])] };
         let [least, most] = self.ranges[axis];
-        let ends = [self.down(least + self.step - 1), self.down(most)];
+        let ends = [self.down(least.saturating_add(self.step - 1)), self.down(most)];
         let powers = (0..62)
             .flat_map(|p| [1_i64 << p, 3 << p])
             .filter(|v| (ends[0]..ends[1].max(ends[0])).contains(v));

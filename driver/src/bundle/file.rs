@@ -67,7 +67,7 @@ impl Bundle {
             entries: described.collect(),
             table: self.table.clone(),
         };
-        let index = serde_json::to_string(&index).unwrap_or_default();
+        let index = serde_json::to_string(&index).expect("an index is names, numbers and manifests");
         let mut bytes = format!("{MAGIC}{BUNDLE_VERSION}\n{index}\n").into_bytes();
         self.entries.iter().for_each(|entry| bytes.extend(entry.code.bytes()));
         bytes
@@ -135,8 +135,12 @@ fn checked(bundle: Bundle) -> Result<Bundle, BundleError> {
     if class.is_empty() || class.iter().any(|c| c.entry as usize >= entries || c.ranges.len() != names) {
         return Err(broken("its table does not fit its entries"));
     }
-    let arguments = |e: &Entry| e.manifest.arguments.clone();
-    if bundle.entries.iter().any(|e| arguments(e) != arguments(&bundle.entries[0])) {
+    // What a caller passes. Which arrays may be read early is a matter of each mapping.
+    let passed = |e: &Entry| {
+        let each = e.manifest.arguments.iter().map(|a| (a.name.clone(), a.ty.clone(), a.packing.clone()));
+        each.collect::<Vec<_>>()
+    };
+    if bundle.entries.iter().any(|e| passed(e) != passed(&bundle.entries[0])) {
         return Err(broken("its entries differ in their arguments"));
     }
     Ok(bundle)

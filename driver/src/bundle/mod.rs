@@ -89,6 +89,12 @@ pub enum BundleError {
     /// No mapping compiles.
     #[error(transparent)]
     Compile(#[from] CompileError),
+    /// No mapping that wants its arrays packed as the others do serves a class.
+    #[error("no mapping with the packing of the others serves `{class}`: make a bundle of its own for it")]
+    Unserved {
+        /// The class.
+        class: String,
+    },
     /// No code could be made.
     #[error("{0}")]
     Code(String),
@@ -134,8 +140,8 @@ impl Bundle {
         }
         let mut pool = Pool::new(kernel, classes, target, options, &mut making)?;
         let group = pool.group(classes);
-        let found = classes.iter().enumerate().flat_map(|(c, class)| pool.classes(c, class, &group));
-        let mut found: Vec<Class> = found.collect();
+        let found = classes.iter().enumerate().map(|(c, class)| pool.classes(c, class, &group));
+        let mut found: Vec<Class> = found.collect::<Result<Vec<_>, _>>()?.concat();
         let mut used: Vec<u32> = found.iter().map(|class| class.entry).collect();
         used.sort_unstable();
         used.dedup();

@@ -90,7 +90,7 @@ pub(super) struct Form {
     pub busy: f64,
 }
 
-/// Forms whose loop one block computes, and forms whose loop blocks share out, that are compiled at most.
+/// Forms of each kind that are compiled at most.
 const PLAIN: [usize; 2] = [COMPILED, SHARED_OUT];
 const CONVERTING: [usize; 2] = [4, 6];
 

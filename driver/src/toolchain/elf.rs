@@ -35,8 +35,9 @@ fn parts_end(bytes: &[u8]) -> Option<u64> {
     let (sections, count) = (number(bytes, 40, 8)?, number(bytes, 60, 2)?);
     for n in 0..count {
         let at = usize::try_from(sections.checked_add(n * SECTION as u64)?).ok()?;
-        let [offset, size] = [number(bytes, at + 24, 8)?, number(bytes, at + 32, 8)?];
-        if number(bytes, at + 4, 4)? != NO_BITS {
+        let field = |by: usize, width| number(bytes, at.checked_add(by)?, width);
+        let [offset, size] = [field(24, 8)?, field(32, 8)?];
+        if field(4, 4)? != NO_BITS {
             end = end.max(offset.checked_add(size)?);
         }
     }
@@ -69,6 +70,11 @@ mod tests {
         let mut far = whole.clone();
         far[HEADER + 24..HEADER + 32].fill(0xff);
         assert!(!is_whole(&far));
+        // Section headers at the end of all numbers.
+        let mut beyond = whole.clone();
+        beyond[40..48].copy_from_slice(&(u64::MAX - 9).to_le_bytes());
+        beyond[58] = 0;
+        assert!(!is_whole(&beyond));
         let mut none = far;
         none[HEADER + 4] = NO_BITS as u8;
         (none[HEADER + 24], none[HEADER + 31]) = (0, 0);

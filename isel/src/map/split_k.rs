@@ -23,7 +23,7 @@ use warplift_ir::tile::{
 };
 use warplift_ir::types::Elem;
 
-/// Slices whose parts are added one behind the other in the text; of more, so many in each trip of a loop.
+/// Up to so many parts are added one behind the other in the text. A loop adds more parts, so many in each trip.
 const UNROLLED: u32 = 8;
 /// Registers of a thread for parts that wait for memory together at most, and those that it needs beside them.
 const HELD: u32 = 96;

@@ -69,13 +69,10 @@ fn runs(program: &Program<'_>, graph: &Graph, target: &Target) -> Vec<Run> {
     let mut runs = Vec::new();
     // The arms without masks may take a quarter of the instruction cache together.
     let mut room = target.cached_instructions() / 4;
-    // The time is spent in the deepest loops. What stands outside of them is executed once for all their iterations, and a
-    // second arm of it would cost more code than it saves time.
-    let deepest = func.blocks.keys().map(|b| depth(func, b)).max().unwrap_or_default();
     for (block, d) in func.blocks.iter() {
         // A deferred epilogue moves single stores, so its loop keeps them.
         let defers = program.deferred && func.loop_of(block).is_some_and(|l| is_tile_loop(func, l));
-        if defers || depth(func, block) < deepest || !func.is_within(block, func.entry) {
+        if defers || is_around_loops(func, block) || !func.is_within(block, func.entry) {
             continue;
         }
         let parts = d.insts.split(|&i| !may_stand_in_arm(func, i));
@@ -96,9 +93,11 @@ fn runs(program: &Program<'_>, graph: &Graph, target: &Target) -> Vec<Run> {
     runs
 }
 
-/// The loops around a block.
-fn depth(func: &Func<'_>, block: Block) -> usize {
-    func.around(block).filter(|&b| func.loop_of(b).is_some()).count()
+/// Whether the innermost loop around a block, or the function, holds further loops. The time is spent in those: what
+/// stands beside them is executed once for all their iterations, and a second arm of it would cost more code than it saves time.
+fn is_around_loops(func: &Func<'_>, block: Block) -> bool {
+    let body = func.around(block).find(|&b| func.loop_of(b).is_some()).unwrap_or(func.entry);
+    func.blocks.keys().any(|b| b != body && func.loop_of(b).is_some() && func.is_within(b, body))
 }
 
 /// Whether an instruction may stand between masked accesses: plain accesses and pure instructions may.
