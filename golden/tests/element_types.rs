@@ -23,7 +23,7 @@ const ELEMS: &[&str] = &[
 /// result.
 const TRIES: &[(&[&str], &str, &str)] = &[
     (&["neg", "abs", "not"], "@(t)", "256"),
-    (&["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tanh"], "@(t)", "256"),
+    (&["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tanh", "erf"], "@(t)", "256"),
     (&["+", "-", "*", "&", "|", "^"], "t @ s", "256"),
     (&["/", "%"], "t @ K", "256"),
     (&["<<", ">>"], "t @ 1", "256"),

@@ -9,7 +9,7 @@ use warplift::{CompileError, Options, compile};
 /// What an operation is tried on: floats `t`, integers `u`, a tile `w` of two dimensions, and products.
 const TRIES: &[(&[&str], &str)] = &[
     (
-        &["neg", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tanh"],
+        &["neg", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tanh", "erf"],
         "store go[i*B], @(t)",
     ),
     (&["not"], "store gq[i*B], @(u)"),

@@ -256,6 +256,10 @@ const SPLIT: Words = &[
         "    for t: pipeline fit, producers 1, consumers 2\n    for u: pipeline fit, producers 1, consumers 2\n",
     ),
 ];
+const HEAD_40: Words = &[("D = 128\n    for", "D = 40\n    for")];
+const HEAD_72: Words = &[("D = 128\n    for", "D = 72\n    for")];
+const HEAD_80: Words = &[("D = 128\n    for", "D = 80\n    for")];
+const HEAD_256: Words = &[("BN = 128, D = 128\n    for", "BN = 48, D = 256\n    for")];
 const HEAD_96: Words = &[("D = 128\n    for", "D = 96\n    for")];
 const HEAD_192: Words = &[("BN = 128, D = 128\n    for", "BN = 96, D = 192\n    for")];
 /// Y = X W^T with X on the left.
@@ -336,6 +340,10 @@ const CASES: &[Case] = &[
     attention("both transposed", &[SCORES, RESULT, OF_COLUMNS], 1.1),
     attention("every block masked", &[SELECTED], 1.1),
     attention("ascending", &[ASCENDING], 1.1),
+    attention("head 40", &[HEAD_40], 0.95),
+    attention("head 72", &[HEAD_72], 1.05),
+    attention("head 80", &[HEAD_80], 0.95),
+    attention("head 256, tile 48", &[HEAD_256], 2.05),
     attention("head 96", &[HEAD_96], 1.1),
     attention("head 192, tile 96", &[HEAD_192], 1.7),
     attention("all at once", &[SCORES, RESULT, OF_COLUMNS, ASCENDING, EARLY_VALUES, LOGARITHM, HEAD_96], 1.2),
@@ -359,7 +367,7 @@ const CASES: &[Case] = &[
     },
     attention("a bias of keys", &[BIAS_OF_KEYS, BIASED_BY_KEYS], 1.4),
     attention("positions", &[POSITIONS], 1.35),
-    attention("distances", &[DISTANCES], 1.56),
+    attention("distances", &[DISTANCES], 1.59),
     Case {
         name: "keys contiguous",
         text: ATTENTION,
@@ -481,13 +489,16 @@ fn cycles((kernel, mapping): &(Kernel, Mapping), sizes: &str) -> f64 {
 
 #[test]
 fn results_and_speed_do_not_depend_on_the_wording() {
+    let mut slow = Vec::new();
     for case in CASES {
         let again = parsed(case.text, case.words);
         simulated(case, &compiled(case.name, &again), &again);
         let own = case.large.0.replace("group=4,", "");
         let (own, here) = (cycles(&parsed(case.text, &[]), &own), cycles(&again, case.large.0));
-        assert!(here <= case.large.1 * own, "{}: {here:.0} cycles, the library's text {own:.0}", case.name);
+        let (ratio, most) = (here / own, case.large.1);
+        slow.extend((ratio > most).then(|| format!("{}: {ratio:.3} of the text, at most {most}", case.name)));
     }
+    assert!(slow.is_empty(), "{slow:#?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use crate::rows::{binary_row, fma_row, is_half, kind, natural, reduced, unary_row};
 use crate::{IselError, Result};
-use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Kernel, Op, Type};
+use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Kernel, Op, Type, UnOp};
 use warplift_ir::types::Elem;
 
 /// Bits of an element of a tile at most: that of a register.
@@ -66,6 +66,8 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         return moves_long(op);
     }
     match *op {
+        // `map` makes arithmetic of it.
+        Op::Unary(UnOp::Erf) => elem == Elem::F32 || is_half(elem),
         Op::Unary(op) => {
             let base = natural(op).map_or(op, |n| n.0);
             either(&|e| row(e).is_some_and(|kind| unary_row(base, kind).is_some()))

@@ -11,6 +11,7 @@ use crate::window::Window;
 use rustc_hash::FxHashSet;
 use warplift_ir::layout::Axis;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::types::Elem;
 
 /// Warps of the team that executes an instruction.
 pub(crate) fn warps(k: &Kernel, inst: Inst) -> u32 {
@@ -116,5 +117,13 @@ pub(crate) fn constant(k: &Kernel, v: Value) -> Option<f64> {
         Op::Float(v) => Some(v),
         Op::Full => constant(k, k.args(def)[0]),
         _ => None,
+    }
+}
+
+/// The type with other elements: of a tile, or else of a scalar.
+pub(crate) fn with_elem(ty: Type, elem: Elem) -> Type {
+    match ty {
+        Type::Tile(_, shape) => Type::Tile(elem, shape),
+        _ => Type::Scalar(elem),
     }
 }

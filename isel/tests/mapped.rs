@@ -11,7 +11,7 @@ use warplift_isel::map::{MapContext, Variant, do_map};
 /// Value of every size: not a multiple of a tile, and of 8 as the facts ask for.
 const SIZE: i64 = 40;
 /// Elements of every buffer: more than any view spans.
-const ELEMENTS: usize = 136 * 136;
+const ELEMENTS: usize = 136 * 512;
 
 fn library() -> Vec<Module> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../driver/kernels");

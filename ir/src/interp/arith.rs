@@ -1,7 +1,7 @@
 //! Arithmetic on numbers.
 //!
 //! Rounding, by operation: `+ - * /`, `sqrt` and casts are correctly rounded to the element type, to nearest even. The
-//! functions `exp exp2 log log2 rsqrt rcp sin cos tanh` are computed in f64 and rounded once. `mma`, `reduce` and
+//! functions `exp exp2 log log2 rsqrt rcp sin cos tanh erf` are computed in f64 and rounded once. `mma`, `reduce` and
 //! `scan` sum (and multiply) floats in f64 in index order and round each result once: nearer to the true sum than any
 //! machine's order. `min` and `max` take -0 as less than +0. A result that is no number is [`super::NAN`], as PTX has
 //! it. Integers wrap; shifts of the type's width or more give 0, or the sign.
@@ -45,9 +45,29 @@ fn float_unary(op: UnOp, x: f64) -> f64 {
         UnOp::Sin => x.sin(),
         UnOp::Cos => x.cos(),
         UnOp::Tanh => x.tanh(),
+        UnOp::Erf => erf(x),
         // The verifier lets no float come here.
         UnOp::Not => f64::NAN,
     }
+}
+
+/// The error function, by a series whose terms have one sign, so that no digits cancel (Abramowitz and Stegun, Handbook
+/// of Mathematical Functions, 7.1.6).
+fn erf(x: f64) -> f64 {
+    // From here on it is 1 in f64.
+    const ONE: f64 = 6.0;
+    if x.is_nan() || x.abs() >= ONE {
+        return if x.is_nan() { x } else { x.signum() };
+    }
+    let (mut term, mut sum) = (x, x);
+    for n in 1.. {
+        term *= 2.0 * x * x / f64::from(2 * n + 1);
+        if term.abs() <= sum.abs() * f64::EPSILON / 4.0 {
+            break;
+        }
+        sum += term;
+    }
+    sum * (-x * x).exp() * std::f64::consts::FRAC_2_SQRT_PI
 }
 
 pub(super) fn binary(op: BinOp, elem: Elem, x: Number, y: Number) -> Result<Number, Undefined> {

@@ -4,7 +4,7 @@
 use super::{AtomicOp, BinOp, CmpOp, MAX_RANK, Op, ReduceOp, UnOp};
 
 /// Functions of one operand.
-pub(crate) const UNARY: [(&str, UnOp); 13] = [
+pub(crate) const UNARY: [(&str, UnOp); 14] = [
     ("neg", UnOp::Neg),
     ("abs", UnOp::Abs),
     ("not", UnOp::Not),
@@ -18,6 +18,7 @@ pub(crate) const UNARY: [(&str, UnOp); 13] = [
     ("sin", UnOp::Sin),
     ("cos", UnOp::Cos),
     ("tanh", UnOp::Tanh),
+    ("erf", UnOp::Erf),
 ];
 
 /// Functions of two operands that have no operator.

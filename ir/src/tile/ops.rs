@@ -34,6 +34,8 @@ pub enum UnOp {
     Cos,
     /// Hyperbolic tangent; within 2^-11 relative in f32.
     Tanh,
+    /// Error function; within 2^-20 absolute in f32.
+    Erf,
 }
 
 /// Two operands of one type.

@@ -7,6 +7,8 @@
 //!  masked = select(c, s, -inf)                          else { c = ..  yield select(c, s, -inf) }
 //! ```
 //!
+//! Under the branch a mask of two conditions becomes two selects: each folds its comparison, and no mask is kept.
+//!
 //! Indices are sums and differences of `iota`s and scalars. The scalars are summed in 64 bits.
 
 use rustc_hash::FxHashSet;
@@ -119,7 +121,7 @@ fn sum(k: &Kernel, v: Value, negative: bool, bound: &mut MaskBound) -> Option<()
 /// Moves the select into a branch, with the instructions that only it needs.
 fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
     let loc = k.insts[select].loc;
-    let moved = needed_by(k, block, select);
+    let moved = needed_by(k, block, select, bounds.kept);
     let old = std::mem::take(&mut k.blocks[block].insts);
     let (then, other) = (k.blocks.push(Default::default()), k.blocks.push(Default::default()));
     for inst in old {
@@ -135,7 +137,7 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
         let result = k.result(select);
         let masked = k.values.push(ValueData { ty: k.ty(result), def: ValueDef::Result(select, 0) });
         k.insts[select].results = ValueList::from_slice(&[masked], &mut k.pool);
-        k.blocks[other].insts.push(select);
+        push_selects(k, other, select);
         k.append_inst(then, Op::Yield, &[bounds.kept], &[], &[], loc);
         k.append_inst(other, Op::Yield, &[masked], &[], &[], loc);
         let branch = k.append_inst(block, Op::If, &[holds], &[], &[then, other], loc);
@@ -144,11 +146,27 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
     }
 }
 
+/// Appends a select to a block. A mask of two conditions that nothing else uses becomes two selects.
+fn push_selects(k: &mut Kernel, block: Block, select: Inst) {
+    let &[condition, x, y] = k.args(select) else { return };
+    let here = k.def(condition).filter(|d| k.blocks[block].insts.contains(d));
+    let both = here.filter(|&d| matches!(k.insts[d].op, Op::Binary(BinOp::And | BinOp::Or)));
+    if let Some(both) = both.filter(|&d| k.args(d).iter().all(|&a| matches!(k.ty(a), Type::Tile(..)))) {
+        let (&[a, b], ty, loc) = (k.args(both), k.ty(k.result(select)), k.insts[select].loc) else { return };
+        let inner = k.append_inst(block, Op::Select, &[b, x, y], &[ty], &[], loc);
+        let inner = k.result(inner);
+        let [yes, no] =
+            if matches!(k.insts[both].op, Op::Binary(BinOp::And)) { [inner, y] } else { [x, inner] };
+        k.insts[select].args = ValueList::from_slice(&[a, yes, no], &mut k.pool);
+        k.blocks[block].insts.retain(|&i| i != both);
+    }
+    k.blocks[block].insts.push(select);
+}
+
 /// Instructions of a block whose results only one instruction needs, without those behind the operand that it keeps.
-fn needed_by(k: &Kernel, block: Block, select: Inst) -> FxHashSet<Inst> {
+fn needed_by(k: &Kernel, block: Block, select: Inst, kept: Value) -> FxHashSet<Inst> {
     let mut users: rustc_hash::FxHashMap<Value, Vec<Inst>> = rustc_hash::FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
-    let condition = k.args(select)[0];
     let mut moved = FxHashSet::default();
     for &inst in k.blocks[block].insts.iter().rev() {
         let data = &k.insts[inst];
@@ -156,7 +174,7 @@ fn needed_by(k: &Kernel, block: Block, select: Inst) -> FxHashSet<Inst> {
             && data.blocks.is_empty()
             && !data.op.is_read()
             && !matches!(data.op, Op::Yield | Op::Mma);
-        let inside = |u: &Inst| moved.contains(u) || (*u == select && k.results(inst).contains(&condition));
+        let inside = |u: &Inst| moved.contains(u) || (*u == select && !k.results(inst).contains(&kept));
         // The guard needs scalars too.
         let tile = |v: &Value| matches!(k.ty(*v), Type::Tile(..));
         let only = |v: &Value| tile(v) && users.get(v).is_some_and(|u| u.iter().all(inside));

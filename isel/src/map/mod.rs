@@ -4,12 +4,17 @@
 //! ```text
 //!  tunables ─► constants           tunables.rs
 //!  wide indices ─► i32             narrow_indices.rs
+//!  functions ─► arithmetic         expand_functions.rs
+//!  hand-made pipelines ─► loops    reroll.rs
+//!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs
+//!  odd depths ─► padded            pad_depth.rs
 //!  MMA and addition fused          fuse_accumulator.rs
 //!  A and B swapped                 swap_ab.rs
 //!  masks moved into branches       mask_to_branch.rs
 //!  narrow elements widened         widen.rs
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
 //!  iterations ─► blocks            split_k.rs
+//!  scales ─► ahead                 stage_scales.rs, prefetch_scales.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
 //!  loads ─► a tile ahead           prefetch_next_tile.rs
@@ -22,27 +27,36 @@
 //!
 //! Logic and mapping are separate: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
+mod canonicalize;
 mod chunk;
 mod cluster;
+mod expand_functions;
 mod fixed_loads;
 mod fuse_accumulator;
+mod hoist_above_products;
 mod k_blocks;
 mod mask_to_branch;
 mod mma_variant;
 mod narrow_indices;
+mod pad_depth;
 mod paired_raster;
 mod passes;
 mod persist;
 mod prefetch_next_tile;
+mod prefetch_scales;
 mod raster;
 mod redundant_store_mask;
+mod reroll;
 mod scalar_ops;
 mod sink;
+mod sink_indices;
 mod smem_rows;
 mod split_k;
 mod stage_computed_operands;
+mod stage_scales;
 mod strip_mine;
 mod swap_ab;
+mod terms;
 mod tunables;
 mod widen;
 
@@ -53,18 +67,26 @@ use crate::variant::MmaVariant;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
 
+pub use canonicalize::do_canonicalize;
 pub use chunk::do_chunk;
 pub use cluster::do_cluster_bounds;
+pub use expand_functions::do_expand_functions;
 pub use fuse_accumulator::do_fuse_accumulator;
+pub use hoist_above_products::do_hoist_above_products;
 pub use k_blocks::do_k_blocks;
 pub use mask_to_branch::do_mask_to_branch;
 pub use mma_variant::do_mma_variant;
 pub use narrow_indices::do_narrow_indices;
+pub use pad_depth::do_pad_depth;
 pub use passes::{MapPass, PASSES, do_map};
 pub use persist::do_persist;
 pub use prefetch_next_tile::do_prefetch_next_tile;
+pub use prefetch_scales::do_prefetch_scales;
+pub use reroll::do_reroll;
+pub use sink_indices::do_sink_indices;
 pub use split_k::{can_split_k, do_split_k};
 pub use stage_computed_operands::do_stage_computed_operands;
+pub use stage_scales::do_stage_scales;
 pub use strip_mine::do_strip_mine;
 pub use swap_ab::do_swap_ab;
 pub use tunables::do_tunables;

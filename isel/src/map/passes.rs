@@ -56,6 +56,24 @@ pub const PASSES: &[MapPass] = &[
         run: |variants, c| variants.iter().try_for_each(|v| do_cluster_bounds(&v.kernel, c.mapping)),
         parts: &[],
     },
+    each!("expand_functions", "writes functions that have no instruction as arithmetic", |v, _| {
+        do_expand_functions(&mut v.kernel)
+    }),
+    each!("reroll", "makes loops that were pipelined, peeled or split by hand plain again", |v, _| {
+        do_reroll(&mut v.kernel)
+    }),
+    each!("canonicalize", "writes arithmetic in the one way that costs least", |v, _| {
+        do_canonicalize(&mut v.kernel)
+    }),
+    each!("sink_indices", "computes tiles of indices where they are used", |v, _| {
+        do_sink_indices(&mut v.kernel)
+    }),
+    each!("hoist_above_products", "moves small work above the products of its iteration", |v, _| {
+        do_hoist_above_products(&mut v.kernel)
+    }),
+    each!("pad_depth", "pads depths that tensor cores have no step for with zeros", |v, _| {
+        do_pad_depth(&mut v.kernel)
+    }),
     each!("fuse_accumulator", "moves sums into the products that feed them", |v, _| {
         do_fuse_accumulator(&mut v.kernel)
     }),
@@ -78,6 +96,15 @@ pub const PASSES: &[MapPass] = &[
         run: |variants, c| variants.iter_mut().try_for_each(|v| do_split_k(&mut v.kernel, c)),
         parts: &[],
     },
+    MapPass {
+        parts: &[Feature::SmemStaging],
+        ..each!("stage_scales", "loads scales of blocks by tensor copies", |v, c| {
+            do_stage_scales(&mut v.kernel, c)
+        })
+    },
+    each!("prefetch_scales", "loads scales of later iterations ahead", |v, _| {
+        do_prefetch_scales(&mut v.kernel)
+    }),
     MapPass {
         name: "mma_variant",
         does: "makes a variant for each instruction and warp arrangement that fits",

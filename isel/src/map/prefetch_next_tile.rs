@@ -47,7 +47,7 @@ pub fn moving(k: &Kernel) -> FxHashSet<Value> {
 }
 
 /// Whether a value consists of scalar arithmetic and views of pointers only.
-fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
+pub(super) fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     let Some(def) = k.def(v).filter(|_| seen.insert(v)) else { return true };
     let op = &k.insts[def].op;
     let divides = matches!(op, Op::Binary(BinOp::Div | BinOp::CeilDiv | BinOp::Rem));
@@ -87,7 +87,7 @@ pub fn do_prefetch_next_tile(k: &mut Kernel) {
 }
 
 /// Copies loads and their scalars for another tile number.
-fn copies(
+pub(super) fn copies(
     k: &mut Kernel,
     to: Block,
     loads: &[Inst],
@@ -98,7 +98,8 @@ fn copies(
     loads.iter().map(|&load| copy(k, to, k.result(load), inside, &mut known)).collect()
 }
 
-fn copy(
+/// Copies a value and what it is computed of inside, with some values replaced: those that are `known`.
+pub(super) fn copy(
     k: &mut Kernel,
     to: Block,
     v: Value,
@@ -135,8 +136,14 @@ fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
     scalar(k, to, Op::Binary(BinOp::Max), &[divisor, one])
 }
 
-/// Makes the loop carry the loaded tiles: their start values, and the yield of each iteration.
-fn carry(k: &mut Kernel, tiles: Inst, body: Block, loads: &[Inst], [start, next]: [Vec<Value>; 2]) {
+/// Makes the loop carry what was loaded: the start values, and the yield of each iteration.
+pub(super) fn carry(
+    k: &mut Kernel,
+    tiles: Inst,
+    body: Block,
+    loads: &[Inst],
+    [start, next]: [Vec<Value>; 2],
+) {
     for &load in loads {
         let old = k.result(load);
         let held = k.append_param(body, k.ty(old));

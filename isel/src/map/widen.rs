@@ -6,7 +6,7 @@
 //!  c = x : u8 != 0              ─►   c = cast(x, f32) != 0.0
 //! ```
 
-use crate::tiles::constant;
+use crate::tiles::{constant, with_elem};
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
@@ -58,7 +58,7 @@ fn widen(k: &mut Kernel, block: Block, inst: Inst) {
 /// An operand as f32.
 fn wide(k: &mut Kernel, block: Block, inst: Inst, v: Value) -> Value {
     let loc = k.insts[inst].loc;
-    let ty = with(k.ty(v), Elem::F32);
+    let ty = with_elem(k.ty(v), Elem::F32);
     let Some(number) = constant(k, v) else {
         let made = k.append_inst(block, Op::Cast, &[v], &[ty], &[], loc);
         return k.result(made);
@@ -74,17 +74,10 @@ fn wide(k: &mut Kernel, block: Block, inst: Inst, v: Value) -> Value {
 
 /// The old result becomes a conversion of the f32 result.
 fn narrow(k: &mut Kernel, block: Block, inst: Inst, result: Value) {
-    let ty = with(k.ty(result), Elem::F32);
+    let ty = with_elem(k.ty(result), Elem::F32);
     let raw = k.values.push(ValueData { ty, def: ValueDef::Result(inst, 0) });
     k.insts[inst].results = ValueList::from_slice(&[raw], &mut k.pool);
     let cast = k.append_inst(block, Op::Cast, &[raw], &[], &[], k.insts[inst].loc);
     k.insts[cast].results = ValueList::from_slice(&[result], &mut k.pool);
     k.values[result].def = ValueDef::Result(cast, 0);
-}
-
-fn with(ty: Type, elem: Elem) -> Type {
-    match ty {
-        Type::Tile(_, shape) => Type::Tile(elem, shape),
-        _ => Type::Scalar(elem),
-    }
 }

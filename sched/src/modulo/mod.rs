@@ -38,6 +38,7 @@ mod choose;
 mod edges;
 mod elementwise_subtiles;
 mod modulo_expand;
+mod reorder;
 mod search;
 mod steps;
 
@@ -208,7 +209,10 @@ fn do_loop(
         }
     };
     let body = Body::of(given, inst).inspect_err(unless).ok()?;
-    let (s, why) = found_for(&body, if pipelines { STAGES } else { 1 })?;
+    let (mut s, why) = found_for(&body, if pipelines { STAGES } else { 1 })?;
+    if !pipelines || program.deferred {
+        s.keep_text_order();
+    }
     let mma_order = if has(Feature::MmaOrder) { attr.mma_order } else { Some(false) };
     let choices = Choices { mma_order, pins: has(Feature::Pins) };
     let Choice { mma_order, pins } = if mixes { choose(&body, &s, &choices) } else { Choice::default() };

@@ -27,6 +27,7 @@
 //! edge of the schedule leads back within an iteration.
 
 use super::body::{free, on_first};
+use super::reorder::do_reorder;
 use crate::analysis::{Graph, yields};
 use crate::error::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -51,8 +52,9 @@ pub fn do_modulo_expand<'a>(
             l.mma_order = Some(mma_order.taken);
         }
     }
+    let reordered = do_reorder(&mut program.func, schedules);
     let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.extra_stages() > 0).map(Cut::of).collect();
-    if cuts.is_empty() {
+    if cuts.is_empty() && !reordered {
         return Ok(program);
     }
     while !cuts.is_empty() {

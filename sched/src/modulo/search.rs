@@ -1,6 +1,7 @@
 //! Iterative modulo scheduling: finds times within the least interval at which all constraints hold.
 
 use super::body::{Body, Edge, Resource};
+use super::reorder::{Part, rises};
 
 /// Placements tried for each node before an interval is given up. The number is generous: a longer interval costs
 /// cycles in every iteration, a longer search only costs compile time.
@@ -31,6 +32,23 @@ impl Found {
     /// The stage of a node: the number of whole intervals before its start.
     pub fn stage(&self, node: usize) -> u32 {
         (self.times[node] / i64::from(self.interval)) as u32
+    }
+
+    /// Whether products of a body of one stage rise above work that the text has before them.
+    pub fn rises(&self) -> bool {
+        let part = |&n: &usize| {
+            let node = &self.body.nodes[n];
+            (node.resource == Resource::Tensor, n, node.busy)
+        };
+        let parts: Vec<Part> = self.order.iter().map(part).collect();
+        (0..self.times.len()).all(|n| self.stage(n) == 0) && rises(&parts, self.interval)
+    }
+
+    /// Gives up the order in which products rise.
+    pub fn keep_text_order(&mut self) {
+        if self.rises() {
+            self.order.sort_unstable();
+        }
     }
 }
 

@@ -67,11 +67,12 @@ impl Steps<'_> {
         waits.filter(|&i| self.place(&order, i) < i).map(|i| order[i]).collect()
     }
 
-    /// The order of the nodes. A body of one stage stays as it was written, with waits where results are first used.
+    /// The order of the nodes. A body of one stage stays as it was written, with waits where results are first used, unless
+    /// its products rise.
     fn order(&self) -> Vec<usize> {
         let nodes = 0..self.body.nodes.len();
         let pipelined = nodes.clone().any(|n| self.found.stage(n) > 0);
-        if pipelined { self.found.order.clone() } else { nodes.collect() }
+        if pipelined || self.found.rises() { self.found.order.clone() } else { nodes.collect() }
     }
 
     /// The order as ptxas would have it: waits that are not pinned are moved.

@@ -221,6 +221,12 @@ fn unary(op: UnOp, elem: Elem, x: Range) -> Range {
         UnOp::Sin | UnOp::Cos if x.magnitude() > 4.0 => {
             Range { error: f64::INFINITY, ..Range::whole(-1.0, 1.0) }
         }
+        UnOp::Erf => Range {
+            low: -1.0,
+            high: 1.0,
+            error: x.error * std::f64::consts::FRAC_2_SQRT_PI + APPROXIMATE,
+            whole: false,
+        },
         UnOp::Sin | UnOp::Cos | UnOp::Tanh => {
             Range { low: -1.0, high: 1.0, error: x.error + APPROXIMATE, whole: false }
         }
@@ -231,6 +237,11 @@ fn binary(op: BinOp, elem: Elem, x: Range, y: Range) -> Range {
     let error = match op {
         BinOp::Add | BinOp::Sub => x.error + y.error,
         BinOp::Min | BinOp::Max => x.error.max(y.error),
+        // A product that is only added to is not rounded.
+        BinOp::Mul if elem == Elem::F32 && !(x.whole && y.whole) => {
+            let (x_most, y_most) = (x.magnitude() + x.error, y.magnitude() + y.error);
+            x.error * y_most + y.error * x.magnitude() + x_most * y_most * f64::from(f32::EPSILON)
+        }
         _ if x.error == 0.0 && y.error == 0.0 => 0.0,
         BinOp::Mul => x.error * (y.magnitude() + y.error) + y.error * x.magnitude(),
         _ => f64::INFINITY,

@@ -128,6 +128,8 @@ pub const CASES: &[Case] = &[
     in_place(case("gemm", "", IN_PLACE)),
     case("gemm_bf16", "", DEFERRED),
     case("gemm_e4m3", "", DEFERRED),
+    case("gemm_e4m3_blocks", "", &[("200x264x512", 1), ("200x136x1536", 1)]),
+    case("gemm_i8_scaled", "", DEFERRED),
     case("gemm_f32out", "", DEFERRED),
     case("gemm_nn", "", DEFERRED),
     case("gemm_tn", "", DEFERRED),

@@ -39,6 +39,7 @@ const LIBRARY_PROVED: &str = "\
     attention_causal_max_free:
     attention_decode:
     attention_f16: BM
+    attention_gqa:
     attention_max_free:
     attention_paged: BM
     attention_varlen:
@@ -57,8 +58,10 @@ const LIBRARY_PROVED: &str = "\
     gemm_chain: BM BP BK
     gemm_dual: BM BN BK
     gemm_e4m3: BM BN BK
+    gemm_e4m3_blocks: BM BN
     gemm_f32out: BM BN BK
     gemm_grouped: BN
+    gemm_i8_scaled: BM BN BK
     gemm_nn: BM BN BK
     gemm_parts: BM BN
     gemm_rowsum: BM BK

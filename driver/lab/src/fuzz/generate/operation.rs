@@ -102,7 +102,7 @@ impl Generator<'_> {
         let direct = elem == Elem::F32 || elem.is_float() && self.wild;
         let Some(x) = (if direct { Some(x) } else { self.widened(x) }) else { return Ok(()) };
         let x = self.near_zero(x)?;
-        let everywhere = [UnOp::Exp, UnOp::Exp2, UnOp::Tanh, UnOp::Sin, UnOp::Cos];
+        let everywhere = [UnOp::Exp, UnOp::Exp2, UnOp::Tanh, UnOp::Erf, UnOp::Sin, UnOp::Cos];
         let positive = [UnOp::Sqrt, UnOp::Log, UnOp::Log2, UnOp::Rsqrt, UnOp::Rcp];
         if self.choices.chance(1, 2) {
             let op = self.choices.of(&everywhere);

@@ -1,0 +1,122 @@
+//! Canonical arithmetic: texts that compute the same by other operations become one, the one that costs least.
+//!
+//! ```text
+//!  exp((s - m) * c)             ─►   exp2(fma(s, c', -(m * c')))     c' = c log2(e); rows and scalars are multiplied first
+//!  x * y + z                    ─►   fma(x, y, z)                    in f32, as ptxas contracts it
+//!  x / l : a row's l            ─►   x * f * rcp(l * f)              a reciprocal a row; f keeps it in range
+//!  cast(cast(q, i32) - 8, f16)  ─►   cast(q, f16) - 8.0              where floats hold all these integers
+//!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
+//! ```
+//!
+//! Rounding: a product that is only added to is not rounded, and factors in an exponent are multiplied first. The rest is
+//! exact, or within the bounds of [`UnOp`](warplift_ir::tile::UnOp) and [`BinOp`](warplift_ir::tile::BinOp).
+
+mod contraction;
+mod exponents;
+mod integers;
+mod quotients;
+mod selects;
+
+use super::sink::do_dead;
+use rustc_hash::FxHashMap;
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueList};
+use warplift_ir::types::Elem;
+
+/// A rule: what an instruction becomes, its operands being made before it.
+type Rule = fn(&mut Rewrite<'_>, Inst) -> Option<(Op, Vec<Value>)>;
+
+/// The rules, in order. Each is tried on the result of those before.
+const RULES: &[Rule] =
+    &[exponents::rule, quotients::rule, integers::rule, selects::identity, contraction::rule];
+
+/// Rewrites all blocks.
+pub fn do_canonicalize(k: &mut Kernel) {
+    let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
+    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
+    for block in k.blocks.keys().collect::<Vec<_>>() {
+        for inst in std::mem::take(&mut k.blocks[block].insts) {
+            let mut rewrite = Rewrite { k, block, loc: Loc::default(), uses: &uses };
+            rewrite.loc = rewrite.k.insts[inst].loc;
+            for rule in RULES {
+                if let Some((op, args)) = rule(&mut rewrite, inst) {
+                    rewrite.k.insts[inst].op = op;
+                    rewrite.k.insts[inst].args = ValueList::from_slice(&args, &mut rewrite.k.pool);
+                }
+            }
+            k.blocks[block].insts.push(inst);
+        }
+    }
+    do_dead(k);
+}
+
+/// Where instructions are made: at the end of a block.
+struct Rewrite<'k> {
+    k: &'k mut Kernel,
+    block: Block,
+    loc: Loc,
+    /// How often each value is used in the text.
+    uses: &'k FxHashMap<Value, u32>,
+}
+
+impl Rewrite<'_> {
+    fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
+        let made = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
+        self.k.result(made)
+    }
+
+    fn number(&mut self, elem: Elem, x: f64) -> Value {
+        self.push(Op::Float(x), &[], Type::Scalar(elem))
+    }
+
+    fn mul(&mut self, x: Value, y: Value) -> Value {
+        let ty = self.wider(x, y);
+        self.push(Op::Binary(BinOp::Mul), &[x, y], ty)
+    }
+
+    /// The type of an elementwise result.
+    fn wider(&self, x: Value, y: Value) -> Type {
+        if self.k.ty(x).shape().is_some() { self.k.ty(x) } else { self.k.ty(y) }
+    }
+
+    /// The operation of a value and its operands, if only one instruction uses it.
+    fn once(&self, v: Value) -> Option<(Op, Vec<Value>)> {
+        self.op(v).filter(|_| self.uses.get(&v) == Some(&1))
+    }
+
+    /// The operation of a value and its operands.
+    fn op(&self, v: Value) -> Option<(Op, Vec<Value>)> {
+        let def = self.k.def(v)?;
+        // A tile whose layout is pinned stays.
+        let free = self.k.attrs[def].layout.is_none();
+        free.then(|| (self.k.insts[def].op.clone(), self.k.args(def).to_vec()))
+    }
+
+    /// The tile of fewer elements that a tile repeats.
+    fn row(&self, v: Value) -> Option<Value> {
+        match self.op(v)? {
+            (Op::Broadcast, args) => Some(args[0]),
+            _ => None,
+        }
+    }
+
+    /// A tile of rows, or a scalar, with each element changed: `f` is applied before it is repeated.
+    fn of_row(&mut self, v: Value, f: &mut dyn FnMut(&mut Self, Value) -> Value) -> Value {
+        let ty = self.k.ty(v);
+        match self.op(v) {
+            Some((op @ (Op::Broadcast | Op::ExpandDims(_) | Op::Full), args)) => {
+                let inner = self.of_row(args[0], f);
+                self.push(op, &[inner], ty)
+            }
+            _ => f(self, v),
+        }
+    }
+
+    /// The negative. Rows, scalars and constants are negated before they are repeated.
+    fn negative(&mut self, v: Value) -> Value {
+        self.of_row(v, &mut |s, v| match s.op(v) {
+            Some((Op::Unary(UnOp::Neg), args)) => args[0],
+            Some((Op::Float(x), _)) => s.push(Op::Float(-x), &[], s.k.ty(v)),
+            _ => s.push(Op::Unary(UnOp::Neg), &[v], s.k.ty(v)),
+        })
+    }
+}

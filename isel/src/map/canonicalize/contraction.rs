@@ -1,0 +1,29 @@
+//! A product that is only added to is fused with the sum.
+
+use super::Rewrite;
+use warplift_ir::tile::{BinOp, Inst, Op, Value};
+use warplift_ir::types::Elem;
+
+/// `x * y + z`, `z + x * y`, `x * y - z` and `z - x * y` of f32 tiles as `fma`.
+pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> {
+    let Op::Binary(op @ (BinOp::Add | BinOp::Sub)) = r.k.insts[inst].op else { return None };
+    let ty = r.k.ty(r.k.result(inst));
+    let &[a, b] = r.k.args(inst) else { return None };
+    if ty.elem() != Elem::F32 || ty.shape().is_none() {
+        return None;
+    }
+    let factors = |r: &Rewrite<'_>, v: Value| match r.once(v)? {
+        (Op::Binary(BinOp::Mul), args) if r.k.ty(v) == ty => Some([args[0], args[1]]),
+        _ => None,
+    };
+    let minus = op == BinOp::Sub;
+    if let Some([x, y]) = factors(r, a) {
+        let z = if minus { r.negative(b) } else { b };
+        return Some((Op::Fma, vec![x, y, z]));
+    }
+    let [x, y] = factors(r, b)?;
+    let repeated = |v: Value| r.k.ty(v).shape().is_none() || r.row(v).is_some();
+    let [x, y] = if minus && repeated(x) { [y, x] } else { [x, y] };
+    let y = if minus { r.negative(y) } else { y };
+    Some((Op::Fma, vec![x, y, a]))
+}

@@ -1,0 +1,88 @@
+//! Exponents: powers of e become powers of two, and factors reach what is cheap to multiply.
+
+use super::Rewrite;
+use crate::tiles::equal_elements;
+use std::f64::consts::LOG2_E;
+use warplift_ir::tile::{BinOp, Inst, Op, UnOp, Value};
+use warplift_ir::types::Elem;
+
+/// `exp` and `exp2` of f32: the exponent with its factors folded.
+pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> {
+    let power = match r.k.insts[inst].op {
+        Op::Unary(op @ (UnOp::Exp | UnOp::Exp2)) => op,
+        _ => return None,
+    };
+    let x = r.k.args(inst)[0];
+    if r.k.ty(x).elem() != Elem::F32 {
+        return None;
+    }
+    let exponent = match power {
+        UnOp::Exp => {
+            let factor = r.number(Elem::F32, LOG2_E);
+            scaled(r, x, factor)
+        }
+        _ => match r.once(x) {
+            Some((Op::Binary(BinOp::Mul), args)) => {
+                let (x, factor) = factor(r, &args)?;
+                scaled(r, x, factor)
+            }
+            _ => return None,
+        },
+    };
+    Some((Op::Unary(UnOp::Exp2), vec![exponent]))
+}
+
+/// The tile and the scalar of a product of both.
+fn factor(r: &Rewrite<'_>, args: &[Value]) -> Option<(Value, Value)> {
+    let scalar = |v: Value| equal_elements(r.k, v);
+    match [scalar(args[0]), scalar(args[1])] {
+        [_, Some(f)] => Some((args[0], f)),
+        [Some(f), _] => Some((args[1], f)),
+        _ => None,
+    }
+}
+
+/// A value times a scalar, which is multiplied into other scalars and into rows where that is possible.
+fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
+    let ty = r.k.ty(v);
+    match r.once(v) {
+        Some((Op::Unary(UnOp::Neg), args)) => {
+            let by = r.negative(by);
+            scaled(r, args[0], by)
+        }
+        Some((Op::Binary(BinOp::Mul), args)) => match factor(r, &args) {
+            Some((x, f)) => {
+                let by = product(r, f, by);
+                scaled(r, x, by)
+            }
+            None => r.mul(v, by),
+        },
+        Some((Op::Binary(op @ (BinOp::Add | BinOp::Sub)), args)) if r.row(args[1]).is_some() => {
+            let row = r.of_row(args[1], &mut |r, row| r.mul(row, by));
+            let row = if op == BinOp::Sub { r.negative(row) } else { row };
+            let (x, by) = unscaled(r, args[0], by);
+            r.push(Op::Fma, &[x, by, row], ty)
+        }
+        _ => r.mul(v, by),
+    }
+}
+
+/// A value and its factor: a product with a scalar gives the scalar away.
+fn unscaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> (Value, Value) {
+    let inner = match r.once(v) {
+        Some((Op::Binary(BinOp::Mul), args)) => factor(r, &args),
+        _ => None,
+    };
+    match inner {
+        Some((x, f)) => (x, product(r, f, by)),
+        None => (v, by),
+    }
+}
+
+/// The product of two scalars; of two constants a constant.
+fn product(r: &mut Rewrite<'_>, x: Value, y: Value) -> Value {
+    match [r.op(x), r.op(y)] {
+        [Some((Op::Float(a), _)), Some((Op::Float(b), _))] => r.number(Elem::F32, a * b),
+        _ => r.mul(x, y),
+    }
+}

@@ -1,0 +1,75 @@
+//! Quotients by rows and scalars: one reciprocal for many elements.
+
+use super::Rewrite;
+use crate::tiles::{constant, equal_elements};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
+use warplift_ir::types::Elem;
+
+/// Quotients by one divisor from which on a reciprocal costs less.
+const FEWEST: u64 = 16;
+/// Beyond these magnitudes a reciprocal leaves the range of f32, where it has all its bits.
+const LARGE: f64 = 8.507_059_173_023_462e37;
+const SMALL: f64 = 1.175_494_350_822_287_5e-38;
+/// Factors that bring a divisor back into it. Dividend and divisor are both multiplied.
+const DOWN: f64 = 1.0 / 16_777_216.0;
+const UP: f64 = 16_777_216.0;
+
+/// `x / y` of f32 tiles, where `y` repeats a row or a scalar.
+pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> {
+    if !matches!(r.k.insts[inst].op, Op::Binary(BinOp::Div)) {
+        return None;
+    }
+    let ty = r.k.ty(r.k.result(inst));
+    let &[x, y] = r.k.args(inst) else { return None };
+    if ty.elem() != Elem::F32 || ty.shape().is_none() || r.k.ty(x) != ty {
+        return None;
+    }
+    if let Some(c) = constant(r.k, y) {
+        let exact = c.is_normal() && (c as f32).to_bits().trailing_zeros() >= f32::MANTISSA_DIGITS - 1;
+        let within = (SMALL..LARGE).contains(&c.abs()) && (SMALL..LARGE).contains(&(1.0 / c).abs());
+        return (exact && within).then(|| (Op::Binary(BinOp::Mul), vec![x, r.number(Elem::F32, 1.0 / c)]));
+    }
+    let divisors = match r.row(y) {
+        Some(row) => elements(r, row),
+        None => equal_elements(r.k, y).map(|_| 1)?,
+    };
+    if elements(r, x) < FEWEST * divisors {
+        return None;
+    }
+    let mut factor = None;
+    let reciprocal = r.of_row(y, &mut |r, y| {
+        let range = range_of(r, y);
+        factor = Some(range);
+        let near = r.mul(y, range);
+        let ty = r.k.ty(near);
+        r.push(Op::Unary(UnOp::Rcp), &[near], ty)
+    });
+    let range = r.of_row(y, &mut |_, y| factor.unwrap_or(y));
+    let near = r.mul(x, range);
+    Some((Op::Binary(BinOp::Mul), vec![near, reciprocal]))
+}
+
+/// The elements of a tile; 1 for a scalar.
+fn elements(r: &Rewrite<'_>, v: Value) -> u64 {
+    r.k.ty(v).shape().and_then(|s| s.elements()).unwrap_or(1)
+}
+
+/// The factor that keeps a divisor in the range of reciprocals: 1 almost always.
+fn range_of(r: &mut Rewrite<'_>, y: Value) -> Value {
+    let ty = r.k.ty(y);
+    let truth = match ty {
+        Type::Tile(_, shape) => Type::Tile(Elem::Bool, shape),
+        _ => Type::Scalar(Elem::Bool),
+    };
+    let magnitude = r.push(Op::Unary(UnOp::Abs), &[y], ty);
+    let mut factor = r.number(Elem::F32, 1.0);
+    if let Type::Tile(..) = ty {
+        factor = r.push(Op::Full, &[factor], ty);
+    }
+    for (compare, bound, by) in [(CmpOp::Gt, LARGE, DOWN), (CmpOp::Lt, SMALL, UP)] {
+        let (bound, by) = (r.number(Elem::F32, bound), r.number(Elem::F32, by));
+        let beyond = r.push(Op::Compare(compare), &[magnitude, bound], truth);
+        factor = r.push(Op::Select, &[beyond, by, factor], ty);
+    }
+    factor
+}

@@ -1,0 +1,99 @@
+//! Scales of the next iterations are loaded ahead. A loop of products waits for its operands in rings; a scale that
+//! threads load for themselves would make each iteration wait for memory.
+//!
+//! ```text
+//!  for t {                             s = load scale[0]   r = load scale[1]
+//!    s = load scale[t]          ─►     for t carry s, r {
+//!    yield x + mma(..) * s               u = load scale[t + 2]
+//!                                        yield x + mma(..) * s, r, u
+//! ```
+//!
+//! Past the last iteration the load is outside its view, or its number is not used.
+
+use super::prefetch_next_tile::{carry, copies, is_arithmetic};
+use super::scalar_ops::ScalarOps;
+use crate::tiles::{memory, program_order, unit_dim, written};
+use rustc_hash::FxHashSet;
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, Way};
+
+/// Iterations between a load and its use: a short iteration takes half the latency of device memory.
+const AHEAD: usize = 2;
+/// The least bytes of a row of a tensor copy's box.
+const LEAST_COPY_BYTES: u32 = 16;
+
+/// Loads the scales of the loops of products ahead.
+pub fn do_prefetch_scales(k: &mut Kernel) {
+    for _ in 0..AHEAD {
+        let loops = program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For));
+        for looped in loops.collect::<Vec<_>>() {
+            let body = k.insts[looped].blocks[0];
+            let loads = scales(k, body);
+            if !loads.is_empty() && !k.attrs[looped].persistent {
+                prefetch(k, looped, body, &loads);
+            }
+        }
+    }
+}
+
+/// The loads of scales in the body of a loop of products.
+pub(super) fn scales(k: &Kernel, body: Block) -> Vec<Inst> {
+    let own = &k.blocks[body].insts;
+    if !own.iter().any(|&i| matches!(k.insts[i].op, Op::Mma)) {
+        return Vec::new();
+    }
+    let (written, counter) = (written(k), k.blocks[body].params[0]);
+    let inside: FxHashSet<Inst> = own.iter().copied().collect();
+    let fits = |&&inst: &&Inst| {
+        let view = k.args(inst)[0];
+        let fixed = memory(k, view).is_some_and(|m| !written.contains(&m));
+        let plain = k.args(inst).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()));
+        let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, &inside));
+        is_scale(k, inst) && fixed && plain && moves && !is_coordinate(k, k.result(inst), own)
+    };
+    own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
+}
+
+/// Whether a load gives one float, or a row of them that no tensor copy can bring.
+fn is_scale(k: &Kernel, inst: Inst) -> bool {
+    let ty = k.ty(k.result(inst));
+    let Type::Tile(elem, shape) = ty else { return ty.elem().is_float() };
+    let Some(extents) = shape.extents() else { return false };
+    let array = k.def(k.whole_view(k.args(inst)[0])).map(|v| k.attrs[v].array.way);
+    let by_threads = match unit_dim(k, k.args(inst)[0]) {
+        Some(d) => extents.get(d).is_none_or(|&e| e * elem.bits() < 8 * LEAST_COPY_BYTES),
+        None => true,
+    };
+    let row = extents.iter().filter(|&&e| e > 1).count() <= 1;
+    row && elem.is_float() && by_threads && matches!(array, Some(Way::Fit | Way::Plain))
+}
+
+/// Whether a value depends on a loop's counter by what stands in its body.
+fn depends(k: &Kernel, v: Value, counter: Value, inside: &FxHashSet<Inst>) -> bool {
+    v == counter
+        || k.def(v)
+            .filter(|d| inside.contains(d))
+            .is_some_and(|d| k.args(d).iter().any(|&a| depends(k, a, counter, inside)))
+}
+
+/// Whether a load, loop or branch of the body takes a value as it is.
+fn is_coordinate(k: &Kernel, v: Value, own: &[Inst]) -> bool {
+    let takes = |i: &&Inst| k.insts[**i].op.is_read() || !k.insts[**i].blocks.is_empty();
+    own.iter().filter(takes).any(|&i| k.args(i).contains(&v))
+}
+
+/// Lets the loop carry the scales of the next iteration.
+fn prefetch(k: &mut Kernel, looped: Inst, body: Block, loads: &[Inst]) {
+    let (low, step, counter) = (k.args(looped)[0], k.args(looped)[2], k.blocks[body].params[0]);
+    let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
+    let around = k.blocks.iter().find(|(_, b)| b.insts.contains(&looped)).map_or(k.entry, |(b, _)| b);
+    let at = k.blocks[around].insts.iter().position(|&i| i == looped).unwrap_or(0);
+    let behind = k.blocks[around].insts.split_off(at);
+    let start = copies(k, around, loads, &inside, (counter, low));
+    k.blocks[around].insts.extend(behind);
+
+    let work = std::mem::take(&mut k.blocks[body].insts);
+    let following = ScalarOps { k, block: body }.op(BinOp::Add, counter, step);
+    let next = copies(k, body, loads, &inside, (counter, following));
+    k.blocks[body].insts.extend(work.into_iter().filter(|i| !loads.contains(i)));
+    carry(k, looped, body, loads, [start, next]);
+}
