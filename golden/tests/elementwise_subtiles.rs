@@ -112,8 +112,9 @@ fn chains_are_cut_only_where_they_fit_and_it_pays() {
         let case = biased(tile, made);
         let (made, whole) = (compiled(&case, &[]), compiled(&case, &["elementwise-subtiles"]));
         let remarks = &made.explained.schedule.remarks;
-        let [cut_loop, whole_loop] = [&made, &whole].map(|c| &c.explained.schedule.loops[0]);
-        let pays = || cut_loop.expected() < whole_loop.expected() && registers(&made) <= 232;
+        // Threads that load a tile for themselves leave no loop to schedule.
+        let cycles = |c: &Compiled| c.explained.schedule.loops.first().map_or(u32::MAX, |l| l.expected());
+        let pays = || cycles(&made) < cycles(&whole) && registers(&made) <= 232;
         assert!(made.ptx == whole.ptx || pays(), "{remarks:?}");
         check(&case, &made, 144);
     }

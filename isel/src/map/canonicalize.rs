@@ -33,12 +33,14 @@ const RULES: &[Rule] =
 pub fn do_canonicalize(k: &mut Kernel) {
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
+    let mut changed = false;
     for block in k.blocks.keys().collect::<Vec<_>>() {
         for inst in std::mem::take(&mut k.blocks[block].insts) {
             let mut rewrite = Rewrite { k, block, loc: Loc::default(), uses: &uses };
             rewrite.loc = rewrite.k.insts[inst].loc;
             for rule in RULES {
                 if let Some((op, args)) = rule(&mut rewrite, inst) {
+                    changed = true;
                     rewrite.k.insts[inst].op = op;
                     rewrite.k.insts[inst].args = ValueList::from_slice(&args, &mut rewrite.k.pool);
                 }
@@ -46,7 +48,10 @@ pub fn do_canonicalize(k: &mut Kernel) {
             k.blocks[block].insts.push(inst);
         }
     }
-    do_dead(k);
+    // What was dead in the text is still checked.
+    if changed {
+        do_dead(k);
+    }
 }
 
 /// Where instructions are made: at the end of a block.

@@ -159,6 +159,7 @@ fn push_selects(k: &mut Kernel, block: Block, select: Inst) {
             if matches!(k.insts[both].op, Op::Binary(BinOp::And)) { [inner, y] } else { [x, inner] };
         k.insts[select].args = ValueList::from_slice(&[a, yes, no], &mut k.pool);
         k.blocks[block].insts.retain(|&i| i != both);
+        k.insts[both].args = ValueList::new();
     }
     k.blocks[block].insts.push(select);
 }

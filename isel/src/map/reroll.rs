@@ -27,21 +27,27 @@ pub fn do_reroll(k: &mut Kernel) {
     if loops.is_empty() {
         return;
     }
-    let written = written(k);
+    let (written, mut changed) = (written(k), false);
     for &looped in &loops {
         while let Some(n) = (0..carried(k, looped)).find(|&n| is_ahead(k, &written, looped, n)) {
             put_back(k, looped, n);
+            changed = true;
         }
         if let Some(starts) = peeled(k, &written, looped) {
             begin_earlier(k, looped, &starts);
+            changed = true;
         }
     }
-    for pair in loops.windows(2).rev() {
+    // The second of a pair stays, and may be joined by the next one.
+    for pair in loops.windows(2) {
         if continues(k, &written, pair[0], pair[1]) {
             join(k, pair[0], pair[1]);
+            changed = true;
         }
     }
-    do_dead(k);
+    if changed {
+        do_dead(k);
+    }
 }
 
 fn is_loop_of_products(k: &Kernel, inst: Inst) -> bool {

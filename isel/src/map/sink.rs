@@ -6,7 +6,7 @@
 //! ```
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value};
+use warplift_ir::tile::{BinOp, Block, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
 /// The slice `from .. from + width` along a dimension of `extent`. The dimension is counted from the last one back,
@@ -189,7 +189,18 @@ pub fn do_dead(k: &mut Kernel) {
             k.blocks[block].insts = insts;
         }
         if !changed {
-            return;
+            return forget_removed(k);
         }
+    }
+}
+
+/// Takes the operands from instructions that stand nowhere: whoever asks for the users of a value asks all instructions.
+fn forget_removed(k: &mut Kernel) {
+    let mut standing: FxHashSet<Inst> = FxHashSet::default();
+    k.walk(|_, inst| _ = standing.insert(inst));
+    for inst in k.insts.keys().filter(|i| !standing.contains(i)).collect::<Vec<_>>() {
+        k.insts[inst].op = Op::Int(0);
+        k.insts[inst].args = ValueList::new();
+        k.insts[inst].blocks.clear();
     }
 }

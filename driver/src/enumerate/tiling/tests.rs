@@ -26,7 +26,8 @@ fn of(body: &str) -> String {
 /// - D and S say what is computed. So does GROUP, and with it the BK that divides it.
 /// - A row must fit one tile.
 /// - Sums are rescaled from tile to tile (attention, softmax).
-/// - Tiles are reshaped (gemv).
+/// - Tiles are reshaped (gemv, attention_gqa).
+/// - A tile has the scale of the block of its first column (gemm_e4m3_blocks).
 /// - The result is a prefix sum (cumsum).
 /// - Rows and trips come from memory (gemm_grouped).
 const LIBRARY_PROVED: &str = "\
@@ -58,7 +59,7 @@ const LIBRARY_PROVED: &str = "\
     gemm_chain: BM BP BK
     gemm_dual: BM BN BK
     gemm_e4m3: BM BN BK
-    gemm_e4m3_blocks: BM BN
+    gemm_e4m3_blocks: BM
     gemm_f32out: BM BN BK
     gemm_grouped: BN
     gemm_i8_scaled: BM BN BK
