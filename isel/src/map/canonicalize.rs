@@ -8,6 +8,8 @@
 //!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
 //! ```
 //!
+//! Kernels without products stay as they are: memory bounds them, and ptxas contracts their sums.
+//!
 //! Rounding: a product that is only added to is not rounded, and factors in an exponent are multiplied first. The rest is
 //! exact, or within the bounds of [`UnOp`](warplift_ir::tile::UnOp) and [`BinOp`](warplift_ir::tile::BinOp).
 
@@ -29,8 +31,11 @@ type Rule = fn(&mut Rewrite<'_>, Inst) -> Option<(Op, Vec<Value>)>;
 const RULES: &[Rule] =
     &[exponents::rule, quotients::rule, integers::rule, selects::identity, contraction::rule];
 
-/// Rewrites all blocks.
+/// Rewrites all blocks of a kernel with products.
 pub fn do_canonicalize(k: &mut Kernel) {
+    if !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
+        return;
+    }
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
     let mut changed = false;
