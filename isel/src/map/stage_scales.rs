@@ -9,6 +9,7 @@
 
 use super::MapContext;
 use super::prefetch_scales::scales;
+use crate::feature::Ways;
 use crate::tiles::{program_order, unit_dim};
 use crate::window::Window;
 use warplift_ir::tile::{
@@ -27,16 +28,18 @@ pub fn do_stage_scales(k: &mut Kernel, c: &MapContext<'_>) {
     let produced = |l: LoopMapping| l.producers.is_some_and(|p| p > 0);
     let loops = program_order(k).into_iter().filter(|&i| k.attrs[i].looped.is_some_and(produced));
     for body in loops.map(|l| k.insts[l].blocks[0]).collect::<Vec<_>>() {
-        for load in scales(k, body).into_iter().filter(|&l| is_reached(k, body, l)).collect::<Vec<_>>() {
+        for load in
+            scales(k, body).into_iter().filter(|&l| is_reached(k, body, l, c.ways)).collect::<Vec<_>>()
+        {
             stage(k, body, load);
         }
     }
 }
 
 /// Whether a tensor copy can bring a scalar's neighbours along the last dimension, and only tiles use the scalar.
-fn is_reached(k: &Kernel, body: Block, load: Inst) -> bool {
+fn is_reached(k: &Kernel, body: Block, load: Inst, ways: Ways) -> bool {
     let (view, scale) = (k.args(load)[0], k.result(load));
-    let copies = Window::of(k, view).is_some_and(|w| w.tensor_refused(k).is_none());
+    let copies = Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
     let of_tile = |i: Inst| {
         let op = &k.insts[i].op;
         let fits = |&r: &Value| k.ty(r).shape().is_some_and(|s| s.rank() == 2);
