@@ -1,7 +1,7 @@
 //! The passes, with one table for each level. Only these tables name the functions of a stage.
 //!
 //! Everything about passes follows from them: the loop that runs them, `--dump`, `--timings`, `--disable`, `--verify`,
-//! `--stop-after`, `--start-after`, and the list in `docs/architecture.md`.
+//! `--stop-after`, `--start-after`, and the list in `docs/architecture/passes.md`.
 
 use crate::allocation;
 use crate::error::{CompileError, lines};

@@ -367,7 +367,7 @@ const CASES: &[Case] = &[
     },
     attention("a bias of keys", &[BIAS_OF_KEYS, BIASED_BY_KEYS], 1.4),
     attention("positions", &[POSITIONS], 1.35),
-    attention("distances", &[DISTANCES], 1.59),
+    attention("distances", &[DISTANCES], 1.56),
     Case {
         name: "keys contiguous",
         text: ATTENTION,

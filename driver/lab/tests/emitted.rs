@@ -92,17 +92,18 @@ fn is_initialised_late(mutant: &Mutant) -> bool {
     mutant.mutation == Mutation::Move && moved
 }
 
-/// Weights and scales share one ring here. Its barriers order each other, so a long loop notices a late initialisation too.
+/// Where warps fill a ring, the last stage's barrier is first used at the ring's depth: in longer loops another stage
+/// was handed back before, and that orders a late initialisation. A loop of just the depth has nothing else.
 #[test]
 fn barriers_that_are_initialised_late_are_caught() {
-    let case = CASES.iter().find(|c| c.mapping.contains("array s: staged")).expect("a staged array");
+    let case = CASES.iter().find(|c| c.mapping.contains("array s: staged")).expect("two rings");
     let all =
         |subject: &Subject<'_>| Ok(subject.mutants()?.into_iter().filter(is_initialised_late).collect());
     let report = prove(case, all);
-    assert_eq!((report.mutants, report.caught.values().sum()), (6, 6), "{:?}", report.escaped);
+    assert_eq!((report.mutants, report.caught.values().sum()), (12, 12), "{:?}", report.escaped);
     let shorter = Case { problems: &[("20x72x1920", 2)], ..*case };
     let report = prove(&shorter, all);
-    assert_eq!((report.mutants, report.caught.values().sum()), (6, 6), "{:?}", report.escaped);
+    assert!(!report.escaped.is_empty(), "the loop of the ring's depth is not needed");
 }
 
 /// What the rules and the case's own list excuse stays below the case's cap, and each entry of the list names one mutant.

@@ -9,8 +9,11 @@
 //!
 //! A row of scales takes few registers. Wide tiles stay where they are: they would live beside the sums.
 //!
-//! What is computed for the sums that a product begins with goes right before it: another product may run meanwhile, and
-//! the scheduler finds the same places whatever the text's order was.
+//! Where threads compute an operand of the first product (they convert weights), they do not wait before it, the tensor
+//! cores do: only the loads go above it, with what their places are computed from, and arithmetic stays behind.
+//!
+//! What is computed for the sums that a product begins with goes right before the conversion of its operands: another
+//! product may run meanwhile, and the scheduler finds the same places whatever the text's order was.
 
 use crate::tiles::{memory, program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,43 +34,99 @@ pub fn do_hoist_above_products(k: &mut Kernel) {
     }
 }
 
-/// Moves what only the accumulator of a product needs right before the product.
+/// Moves what only the accumulator of a product needs right before what only its operands need, and that before it.
 fn lower_sums(k: &mut Kernel, block: Block, product: Inst) {
-    let sums = k.args(product)[0];
-    let mut users: FxHashMap<Value, Vec<Inst>> = FxHashMap::default();
-    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
-    let mut moved: FxHashSet<Inst> = FxHashSet::default();
+    let users = users(k);
     let at = k.blocks[block].insts.iter().position(|&i| i == product).unwrap_or(0);
-    for &inst in k.blocks[block].insts[..at].iter().rev() {
+    let above = &k.blocks[block].insts[..at];
+    let args = k.args(product);
+    let sums = only_for(k, above, product, &args[..1], &users);
+    if sums.is_empty() {
+        return;
+    }
+    let mut operands = only_for(k, above, product, &args[1..], &users);
+    operands.retain(|&i| matches!(k.insts[i].op, Op::Cast));
+    let place = |i: &Inst| u8::from(sums.contains(i)) + 2 * u8::from(operands.contains(i));
+    k.blocks[block].insts[..at].sort_by_key(place);
+}
+
+/// Arithmetic on tiles that serves only some operands of a product.
+fn only_for(
+    k: &Kernel,
+    above: &[Inst],
+    product: Inst,
+    operands: &[Value],
+    users: &FxHashMap<Value, Vec<Inst>>,
+) -> FxHashSet<Inst> {
+    let mut found: FxHashSet<Inst> = FxHashSet::default();
+    for &inst in above.iter().rev() {
         let op = &k.insts[inst].op;
         let plain = op.is_elementwise() || matches!(op, Op::Broadcast | Op::ExpandDims(_));
-        let inside = |u: &Inst| moved.contains(u) || (*u == product && k.results(inst).contains(&sums));
-        let only = |v: &Value| users.get(v).is_some_and(|all| all.iter().all(inside));
         let tile = |v: &Value| matches!(k.ty(*v), Type::Tile(..));
+        let inside = |v: &Value, u: &Inst| found.contains(u) || (*u == product && operands.contains(v));
+        let only = |v: &Value| users.get(v).is_some_and(|all| all.iter().all(|u| inside(v, u)));
         if plain && k.results(inst).iter().all(|v| tile(v) && only(v)) {
-            moved.insert(inst);
+            found.insert(inst);
         }
     }
-    let (low, rest): (Vec<Inst>, Vec<Inst>) =
-        k.blocks[block].insts[..at].iter().partition(|&&i| moved.contains(&i));
-    let behind = k.blocks[block].insts.split_off(at);
-    k.blocks[block].insts = [rest, low, behind].concat();
+    found
+}
+
+/// The instructions that read each value.
+fn users(k: &Kernel) -> FxHashMap<Value, Vec<Inst>> {
+    let mut users: FxHashMap<Value, Vec<Inst>> = FxHashMap::default();
+    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
+    users
 }
 
 fn hoist(k: &mut Kernel, block: Block, first: usize, written: &FxHashSet<Value>) {
     let behind = k.blocks[block].insts.split_off(first);
+    let mut free = free(k, &behind, written);
+    if computes_operands(k, block, behind[0]) {
+        free = loads(k, &free);
+    }
+    let (above, below): (Vec<Inst>, Vec<Inst>) = behind.into_iter().partition(|i| free.contains(i));
+    k.blocks[block].insts.extend(above.into_iter().chain(below));
+}
+
+/// Whether threads compute an operand of a product in the body.
+fn computes_operands(k: &Kernel, block: Block, product: Inst) -> bool {
+    let computed = |v: Value| {
+        let mut def = k.def(v);
+        while let Some(i) = def.filter(|&i| matches!(k.insts[i].op, Op::Trans(_))) {
+            def = k.def(k.args(i)[0]);
+        }
+        def.is_some_and(|i| k.insts[i].op.is_elementwise() && k.blocks[block].insts.contains(&i))
+    };
+    k.args(product)[1..].iter().any(|&v| computed(v))
+}
+
+/// Small instructions that need no product, in order.
+fn free(k: &Kernel, behind: &[Inst], written: &FxHashSet<Value>) -> Vec<Inst> {
     let mut late: FxHashSet<Value> = FxHashSet::default();
-    let (mut above, mut below) = (Vec::new(), Vec::new());
-    for inst in behind {
+    let mut free = Vec::new();
+    for &inst in behind {
         let needs = k.args(inst).iter().any(|a| late.contains(a));
         if !needs && is_small(k, inst) && is_free(k, inst, written) {
-            above.push(inst);
+            free.push(inst);
         } else {
             late.extend(k.results(inst));
-            below.push(inst);
         }
     }
-    k.blocks[block].insts.extend(above.into_iter().chain(below));
+    free
+}
+
+/// The loads among them, and what these need.
+fn loads(k: &Kernel, free: &[Inst]) -> Vec<Inst> {
+    let mut needed: FxHashSet<Value> = FxHashSet::default();
+    let mut loads = Vec::new();
+    for &inst in free.iter().rev() {
+        if k.insts[inst].op.is_read() || k.results(inst).iter().any(|r| needed.contains(r)) {
+            needed.extend(k.args(inst));
+            loads.push(inst);
+        }
+    }
+    loads
 }
 
 /// Whether an instruction may run anywhere: it has no effect, and reads nothing that the kernel writes.
