@@ -143,6 +143,23 @@ fn variables_of_the_module() {
 }
 
 #[test]
+fn a_register_that_is_narrower_than_what_it_holds_is_an_error() {
+    let text = |what: &str| {
+        format!(
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k()\n.reqntid 32\n{{\n.reg .b32 %r<3>;\n\
+             .reg .b64 %rd<3>;\n{what}\nret;\n}}\n"
+        )
+    };
+    for moved in
+        ["ld.global.b64 %r1, [%rd1];", "st.global.b64 [%rd1], %r1;", "ld.global.v2.b64 {%rd1, %r1}, [%rd1];"]
+    {
+        let e = parse(&text(moved)).unwrap_err();
+        assert!(e.what.contains("moves 64 bits, the register has 32"), "{e}");
+    }
+    assert!(parse(&text("ld.global.b16 %r1, [%rd1];\nst.global.b8 [%rd1], %r1;")).is_ok());
+}
+
+#[test]
 fn constants_end_where_they_end() {
     let text = |what: &str| {
         format!(

@@ -1,5 +1,6 @@
 //! Loads, stores, atomics and the synchronous matrix moves.
 
+use super::super::ast::{Class, Operand, Register};
 use super::super::inst::{
     Atom, AtomOp, Inst, Load, MemoryOrder, Mods, Scope, Space, Src, Store, Strength, Ty,
 };
@@ -73,6 +74,7 @@ fn load(d: &mut Decoder<'_>) -> Res<Inst> {
     let list = d.one_or_list()?;
     let dsts = list.iter().map(|o| d.dst_or_sink(o)).collect::<Res<Vec<_>>>()?;
     vector_fits(d, ty, n, dsts.len())?;
+    registers_hold(d, ty, list)?;
     let addr = d.addr()?;
     if hint {
         d.src()?;
@@ -90,6 +92,18 @@ fn vector_fits(d: &Decoder<'_>, ty: Ty, n: usize, given: usize) -> Res<()> {
     Ok(())
 }
 
+/// Registers may be wider than what is moved, and not narrower (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
+fn registers_hold(d: &Decoder<'_>, ty: Ty, list: &[Operand]) -> Res<()> {
+    for o in list {
+        if let Operand::Reg(Register { class: Class::Bits(bits), .. }) = o
+            && u32::from(*bits) < ty.bits()
+        {
+            return d.error(format!("`{}` moves {} bits, the register has {bits}", d.opcode(), ty.bits()));
+        }
+    }
+    Ok(())
+}
+
 fn store(d: &mut Decoder<'_>) -> Res<Inst> {
     if d.has("async") || d.has("bulk") {
         return d.error(format!("`{}` is not simulated", d.opcode()));
@@ -103,6 +117,7 @@ fn store(d: &mut Decoder<'_>) -> Res<Inst> {
     let list = d.one_or_list()?;
     let s = d.srcs(list, ty)?;
     vector_fits(d, ty, n, s.len())?;
+    registers_hold(d, ty, list)?;
     if hint {
         d.src()?;
     }
