@@ -279,7 +279,8 @@ impl<'b> Generator<'b> {
     fn constant(&mut self, elem: Elem) -> Result<Value> {
         let v = self.choices.of(&[1i64, 2, 0, 3, 5]);
         let v = if elem.is_signed() && self.choices.chance(1, 4) { -v } else { v };
-        let v = if elem == Elem::Bool { v & 1 } else { v };
+        // Of the narrowest types only 0 and 1 fit whatever their sign.
+        let v = if elem == Elem::Bool || (!elem.is_float() && elem.bits() < 4) { v & 1 } else { v };
         let made = match elem.is_float() {
             true => self.b.float(v as f64, elem)?,
             false => self.b.int(v, elem)?,
