@@ -9,6 +9,7 @@ use super::patterns::{Number, Patterns};
 use super::phases::{Phase, Trips};
 use super::traffic::Requests;
 use super::units::Units;
+use super::updates::{Arrival, Updates};
 use super::warp::{Warp, offset};
 use super::{PredictError, STEPS};
 use crate::problem::Sizes;
@@ -19,7 +20,12 @@ use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Rates, Target, Unit};
 
 /// Instructions of all roles after which a walk is cut short; the rest is estimated.
-const CUT: u64 = 160_000;
+const CUT: u64 = 36_000;
+/// What a number that is computed lane by lane costs, in instructions whose numbers all lanes share.
+const LANE_BY_LANE: u64 = 4;
+/// Bytes that a multiprocessor has asked of global memory, or sent there, before its warps are held up: so many were in
+/// flight in docs/microbenchmarks.md (`global.bandwidth.memory.loads8.warps24`).
+const IN_FLIGHT: f64 = 8.0 * 24.0 * 512.0;
 /// Instructions of a warp's rest that are counted, without their times. A longer rest goes on as what was walked.
 const SKIMMED: u64 = 160_000;
 
@@ -59,8 +65,8 @@ impl<'s, 'a> Program<'s, 'a> {
     ///
     /// # Errors
     /// All roles wait, or more than [`STEPS`] instructions were walked.
-    pub fn walk(&self, place: [i64; 3], units: &mut Units) -> Result<Walked, PredictError> {
-        Walk::new(self, place).run(units)
+    pub fn walk(&self, place: [i64; 3], arrival: Arrival, units: &mut Units) -> Result<Walked, PredictError> {
+        Walk::new(self, place, arrival).run(units)
     }
 }
 
@@ -71,6 +77,7 @@ struct Walk<'l, 's, 'a> {
     /// Which block of the grid.
     place: [i64; 3],
     barriers: Barriers,
+    updates: Updates,
     requests: Requests,
     assumed: BTreeSet<u32>,
     patterns: Patterns,
@@ -87,8 +94,8 @@ pub struct Walked {
     pub roles: Vec<(String, f64)>,
     /// What the block asks of global memory.
     pub requests: Requests,
-    /// Instructions that were walked.
-    pub steps: u64,
+    /// What it cost, in instructions whose numbers all lanes share.
+    pub effort: u64,
     /// The part of the block that was walked, in time.
     pub part: f64,
     /// Parameters, from 1, whose unknown contents bound a loop or chose a branch; 0 where the array is not known.
@@ -97,18 +104,22 @@ pub struct Walked {
     pub phases: Vec<Phase>,
     /// Cycles before the first `griddepcontrol.wait`; `None` without one.
     pub before_wait: Option<f64>,
+    /// Blocks that count themselves at a counter, of which the last one does what is left; 1 without one.
+    pub sharers: i64,
 }
 
 impl<'l, 's, 'a> Walk<'l, 's, 'a> {
-    fn new(program: &'l Program<'s, 'a>, place: [i64; 3]) -> Self {
+    fn new(program: &'l Program<'s, 'a>, place: [i64; 3], arrival: Arrival) -> Self {
         let target = program.target;
         let (barriers, requests, assumed, patterns, accesses, trips) = Default::default();
+        let updates = Updates::new(place, program.grid, arrival);
         let (before_wait, steps) = (None, 0);
         Self {
             program,
             target,
             place,
             barriers,
+            updates,
             requests,
             assumed,
             patterns,
@@ -117,6 +128,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             before_wait,
             steps,
         }
+    }
+
+    /// What the walk has cost so far, in instructions whose numbers all lanes share.
+    fn effort(&self) -> u64 {
+        self.steps + LANE_BY_LANE * self.patterns.by_lanes()
     }
 
     fn run(mut self, units: &mut Units) -> Result<Walked, PredictError> {
@@ -129,6 +145,8 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let roles = scheduled.roles.iter().zip(&program.roles);
         let mut warps: Vec<Warp<'l, 'a>> = roles.flat_map(|(role, facts)| Warp::of(role, facts)).collect();
         warps.iter_mut().for_each(|w| (w.now, w.share) = (setup.now, units.share(w.warps)));
+        // Of each warp what it had issued, and when, as half was walked of what is walked at most.
+        let mut half: Vec<(u64, f64)> = Vec::new();
         while let Some((i, next)) = furthest_behind(&warps) {
             // Nothing but a phase that ends changes who is behind, until this warp passes the next one.
             let mut goes_on = true;
@@ -140,8 +158,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
                     warps.iter_mut().for_each(|w| w.blocked = false);
                     goes_on = false;
                 }
-                if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
-                    return Ok(self.cut(warps, units));
+                if self.steps.is_multiple_of(CUT / 64) && self.effort() >= CUT && may_be_cut(&warps) {
+                    return Ok(self.cut(warps, &half, units));
+                }
+                if half.is_empty() && self.effort() >= CUT / 2 {
+                    half = warps.iter().map(|w| (w.issued, w.now)).collect();
                 }
             }
         }
@@ -162,38 +183,43 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         // Only what was walked counts as a phase.
         let walked = warps.iter().map(|w| w.now).fold(0.0, f64::max);
         let phases = self.trips.phases(walked, units, part == 1.0);
+        let effort = self.effort();
         Walked {
             roles,
             requests: self.requests,
-            steps: self.steps,
+            effort,
             part,
             assumed: self.assumed,
             phases,
             before_wait: self.before_wait,
+            sharers: self.updates.sharers(),
         }
     }
 
     /// A walk that stops here: its end and its requests grow to those of the whole block.
-    fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, units: &Units) -> Walked {
+    fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, half: &[(u64, f64)], units: &Units) -> Walked {
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
         let (now, even) = (latest(|w| w.now), latest(|w| w.expected_end()));
-        let end = self.counted_end(&mut warps).map_or(even, |end| end.max(now));
+        let end = self.counted_end(&mut warps, half).map_or(even, |end| end.max(now));
         self.requests.grow(end / now);
         let mut seen = self.seen(&warps, units, now / end);
         seen.roles.iter_mut().for_each(|(_, role)| *role *= end / even);
         seen
     }
 
-    /// The end by what is left to issue. Loops whose trips are all alike would let it be found by their counters, but trips
-    /// of an outer loop can hold more and more of an inner one, or fewer and fewer. The warp that issues least counts its
-    /// own.
-    fn counted_end(&mut self, warps: &mut [Warp<'l, 'a>]) -> Option<f64> {
-        let warp = warps.iter_mut().filter(|w| !w.ended).min_by_key(|w| w.issued)?;
-        let (now, issued) = (warp.now, warp.issued as f64);
+    /// The end by what is left to issue, at the pace of the second half of what was walked: a producer begins with as many
+    /// stages as its ring has. Loops whose trips are all alike would let the end be found by their counters, but trips of
+    /// an outer loop can hold more and more of an inner one, or fewer and fewer. The warp that issues least counts its own.
+    fn counted_end(&mut self, warps: &mut [Warp<'l, 'a>], half: &[(u64, f64)]) -> Option<f64> {
+        let open = warps.iter().enumerate().filter(|(_, w)| !w.ended);
+        let (k, _) = open.min_by_key(|(_, w)| w.issued)?;
+        let warp = &mut warps[k];
+        let (now, issued) = (warp.now, warp.issued);
         let progress = warp.progress.clone();
         let rest = self.skim(warp);
         (warp.now, warp.ended, warp.progress) = (now, false, progress);
-        Some(now * (1.0 + rest? as f64 / issued))
+        let (before, since) = half.get(k).copied().filter(|h| h.0 < issued).unwrap_or((0, 0.0));
+        Some(now + rest? as f64 * (now - since) / (issued - before) as f64)
     }
 
     /// Instructions that a warp has still to issue: its branches are followed, and nothing is waited for. `None` if they
@@ -230,7 +256,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     /// One instruction, or none if it waits for what has not come.
     fn step(&mut self, warp: &mut Warp<'l, 'a>, units: &mut Units) -> Result<(), PredictError> {
         self.steps += 1;
-        if self.steps > STEPS {
+        if self.effort() > STEPS {
             return Err(PredictError::Long);
         }
         let (func, inst) = (warp.func, warp.next());
@@ -243,6 +269,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         }
         if data.op == Opcode::MbarWait && !self.wait(warp, data) {
             warp.blocked = true;
+            return Ok(());
+        }
+        if self.piece(warp, data, facts, units) {
             return Ok(());
         }
         warp.at += 1;
@@ -264,6 +293,30 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         Ok(())
     }
 
+    /// A piece of an instruction that is repeated over a large fragment; `false` where the last one is left, or where it is
+    /// walked at once.
+    fn piece(&self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts, units: &mut Units) -> bool {
+        let (done, pieces) = (warp.piece.0, facts.pieces);
+        let Some(unit) = facts.unit.filter(|_| done + 1 < pieces && !facts.free) else { return false };
+        if done == 0 && warp.waits_for_memory(data) {
+            return false;
+        }
+        let start = warp.operands_of(data, done, pieces);
+        let issued = facts.issued / f64::from(pieces) * self.slower(units, start);
+        let own = facts.busy / f64::from(pieces);
+        let slot = units.take(Unit::None, start, issued * warp.share);
+        let begins = units.take(unit, slot, own * warp.share);
+        warp.now = begins + own.max(issued);
+        let first = if done == 0 { warp.now + facts.latency } else { warp.piece.1 };
+        warp.piece = (done + 1, first);
+        true
+    }
+
+    /// How many times the cycles an instruction takes to issue: beside products that read registers it shares their ports.
+    fn slower(&self, units: &Units, at: f64) -> f64 {
+        if units.is_reading_registers(at) { 1.0 / self.target.estimates.beside_products } else { 1.0 }
+    }
+
     fn wait(&self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>) -> bool {
         let at = warp.arg(data, 0) + offset(&data.attr);
         let Some(over) = self.barriers.over(at, warp.arg(data, 1)) else { return false };
@@ -279,6 +332,10 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             Opcode::MbarWait => {}
             Opcode::GriddepWait => {
                 self.before_wait.get_or_insert(start);
+                self.plain(warp, data, facts, units, start);
+            }
+            Opcode::StShared => {
+                self.note(warp, data);
                 self.plain(warp, data, facts, units, start);
             }
             Opcode::MbarInit => self.barriers.init(warp.arg(data, 0), immediate(data)),
@@ -345,39 +402,89 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let number = self.number(warp, data, facts);
         let source = warp.source(data);
         if facts.free {
-            let known = Known { ready: start, source, ..Known::of(number) };
+            let first = if data.op == Opcode::Slice { start } else { warp.firsts(data) };
+            let known = Known { first, ready: start, source, ..Known::of(number) };
             return data
                 .results
                 .iter()
                 .for_each(|&r| warp.known.put(r, Known { loaded: warp.known[r].loaded, ..known }));
         }
         let share = warp.share;
-        let (unit, cycles, latency) = self.occupies(warp, data, facts, units);
-        let issued = facts.issued;
+        let Occupies { unit, cycles, latency, queued } = self.occupies(warp, data, facts, units);
+        let part = if warp.piece.0 > 0 { 1.0 / f64::from(facts.pieces) } else { 1.0 };
         // What waits for memory lets others pass.
         let late = facts.passes && warp.waits_for_memory(data);
         let issue = if late { warp.now } else { start };
+        let (cycles, issued) = (cycles * part, facts.issued * part * self.slower(units, issue));
         let slot = units.take(Unit::None, issue, issued * share);
         let begins = units.take(unit, slot, cycles);
         // Warps of other blocks on this scheduler go on while this one waits.
         let own = (cycles / share).max(issued);
-        warp.now = begins + if Some(unit) == facts.unit { own } else { issued };
+        warp.now = queued.map_or(begins + own, |cycles| slot.max(begins - cycles) + issued);
         let ready = begins.max(start) + own + latency;
         if late {
             warp.waiting = warp.waiting.max(start);
         }
         let array = || warp.value(data, 0).and_then(parameter_at).map_or(source, |(p, _)| p + 1);
         let source = if facts.loads { array() } else { source };
-        let known = Known { ready, loaded: late || facts.loads, source, ..Known::of(number) };
+        let first = if warp.piece.0 > 0 { warp.piece.1 } else { ready };
+        warp.piece = (0, 0.0);
+        let known = Known { first, ready, loaded: late || facts.loads, source, ..Known::of(number) };
         data.results.iter().for_each(|&r| warp.known.put(r, known));
     }
 
     /// What an instruction computes or reads, if that is known.
     fn number(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
-        if facts.loads {
-            return self.read(warp, data);
+        match data.op {
+            _ if facts.loads => return self.read(warp, data),
+            Opcode::LdShared => {
+                let at = warp.addresses(data, 0).filter(|at| at.is_same())?;
+                return self.updates.word(at.first, &data.attr).map(Number::same);
+            }
+            Opcode::AtomAddU32 | Opcode::AtomIncU32 => return self.draw(warp, data),
+            _ => {}
         }
         warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
+    }
+
+    /// The lane that an access is of, if one alone takes part, and its address.
+    fn only_lane(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<(usize, i64)> {
+        let active = warp.known.active(data.guard, &self.patterns);
+        let lane = active.trailing_zeros() as usize;
+        (active.count_ones() == 1)
+            .then(|| Some((lane, self.patterns.lanes(warp.addresses(data, 0)?)[lane])))
+            .flatten()
+    }
+
+    /// What one lane alone draws at a counter.
+    fn draw(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+        let (lane, at) = self.only_lane(warp, data)?;
+        let by = self.patterns.lanes(warp.known.number(*data.args.get(1)?)?)[lane];
+        let first = self.program.contents.read(at, 4).unwrap_or(0);
+        Some(Number::same(match data.op {
+            Opcode::AtomIncU32 => self.updates.arrive(by),
+            _ => self.updates.draw(at, first, by),
+        }))
+    }
+
+    /// What one lane alone, or all together, put into a word of shared memory.
+    fn note(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) {
+        if data.guard.is_none() && self.updates.knows_no_word() {
+            return;
+        }
+        let value = data.args.get(1).and_then(|&v| warp.known.number(v));
+        if let Some((lane, at)) = self.only_lane(warp, data) {
+            let value = value.map(|v| self.patterns.lanes(v)[lane]);
+            return self.updates.put(at, &data.attr, value);
+        }
+        match warp.addresses(data, 0) {
+            Some(at) if at.is_same() => {
+                let value = value.filter(|v| v.is_same()).map(|v| v.first);
+                self.updates.put(at.first, &data.attr, value);
+            }
+            Some(at) => self.patterns.lanes(at).iter().for_each(|&at| self.updates.put(at, &data.attr, None)),
+            None => self.updates.forget(),
+        }
     }
 
     /// What a load of one register finds in given contents; lanes that a guard holds back find zero.
@@ -405,22 +512,25 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         Some(self.patterns.number(lanes))
     }
 
-    /// The unit that an instruction takes, for how many cycles, and its latency.
+    /// What an instruction takes.
     fn occupies(
         &mut self,
         warp: &Warp<'_, 'a>,
         data: &InstData<'a>,
         facts: &Facts,
         units: &Units,
-    ) -> (Unit, f64, f64) {
+    ) -> Occupies {
         let share = warp.share;
         let Some((unit, bytes)) = facts.access else {
-            return (facts.unit.unwrap_or(Unit::None), share * facts.busy, facts.latency);
+            let unit = facts.unit.unwrap_or(Unit::None);
+            return Occupies { unit, cycles: share * facts.busy, latency: facts.latency, queued: None };
         };
         let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
         let moved = self.moved(warp, data, (unit, bytes), addresses);
         if unit != Unit::Tma {
-            return (unit, share * 4.0 * moved, facts.latency);
+            // Loads are issued as far ahead as their registers allow.
+            let queued = facts.passes.then_some(f64::INFINITY);
+            return Occupies { unit, cycles: share * 4.0 * moved, latency: facts.latency, queued };
         }
         // Global memory: what all warps move, over the multiprocessor's part of the L2.
         let all = moved * f64::from(warp.warps);
@@ -431,7 +541,10 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             !shared && self.requests.add(place.first, all)
         });
         let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
-        (unit, all * units.blocks() / self.target.rates.cache_bytes_per_cycle, facts.latency.max(least))
+        let rate = self.target.rates.cache_bytes_per_cycle;
+        // Lanes whose sectors are not all theirs hold the warp up: line after line is looked up.
+        let queued = Some(if moved <= bytes { IN_FLIGHT / rate } else { 0.0 });
+        Occupies { unit, cycles: all * units.blocks() / rate, latency: facts.latency.max(least), queued }
     }
 
     /// Cycles of shared memory or bytes of global memory, by the addresses of the lanes that take part.
@@ -485,6 +598,16 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     }
 }
 
+/// The unit that an instruction takes, for how many cycles, and its latency.
+struct Occupies {
+    unit: Unit,
+    cycles: f64,
+    latency: f64,
+    /// Cycles of the unit's work that may wait in a queue while the warp goes on; `None` where it holds the warp until it
+    /// is done.
+    queued: Option<f64>,
+}
+
 /// Whether enough is known of the loops of those that have not ended.
 fn may_be_cut(warps: &[Warp<'_, '_>]) -> bool {
     let mut open = warps.iter().filter(|w| !w.ended).peekable();
@@ -525,6 +648,10 @@ fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, rates: &Rates, units: 
     let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
     let cycles = attr.cycles(rates) * groups;
     let begins = units.take(Unit::Tensor, start, cycles);
+    if attr.a.is_none() {
+        let reads = rates.product_register_cycles / rates.product(attr.n.into(), false);
+        units.reads_registers(begins + reads * cycles);
+    }
     warp.products.open = begins + cycles + rates.product_latency;
     warp.now = start + 4.0 * f64::from(attr.k_steps);
     let ready = warp.now;
