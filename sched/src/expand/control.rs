@@ -57,16 +57,25 @@ impl<'a> Expand<'_, 'a> {
 
     /// Slots and phases of rings, as block arguments.
     pub fn ring_values(&self, rings: &[Ring]) -> Vec<Value> {
-        rings.iter().flat_map(|&r| [self.ring(r).slot, self.ring(r).phase]).collect()
+        let slot = |r: Ring| self.changes_slot(r).then(|| self.ring(r).slot);
+        rings.iter().flat_map(|&r| slot(r).into_iter().chain([self.ring(r).phase])).collect()
     }
 
     /// Block parameters for slots and phases of rings.
     pub fn ring_params(&mut self, block: Block, rings: &[Ring]) {
         for &r in rings {
-            let slot = self.code.func.append_param(block, Ty::B32, true);
+            let slot = match self.changes_slot(r) {
+                true => self.code.func.append_param(block, Ty::B32, true),
+                false => self.ring(r).slot,
+            };
             let phase = self.code.func.append_param(block, Ty::B32, true);
             self.rings[r] = Some(RingState { slot, phase, open: false, filled: false });
         }
+    }
+
+    /// Whether a ring has several slots. The only slot of others stays the constant of the role's entry.
+    fn changes_slot(&self, ring: Ring) -> bool {
+        self.given.schedule.rings[ring].depth > 1
     }
 
     /// Numbers of the carried values that this role keeps.
