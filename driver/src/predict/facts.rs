@@ -1,8 +1,11 @@
 //! What a walk needs to know of an instruction, read once from its row and attributes.
 
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Func, Inst, InstData};
+use warplift_ir::machine::{Attr, Func, Inst, InstData, Value};
 use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
+
+/// Instructions of a row over a fragment that are walked at once; between two such pieces other warps have their turn.
+const PIECE: f64 = 8.0;
 
 /// Threads of a warp.
 pub const LANES: f64 = 32.0;
@@ -16,6 +19,8 @@ pub struct Facts {
     pub free: bool,
     /// It reads global memory.
     pub loads: bool,
+    /// Pieces in which it is walked: one, or more for a row that is repeated over a large fragment.
+    pub pieces: u32,
     /// Its unit.
     pub unit: Option<Unit>,
     /// Cycles in which a scheduler issues it.
@@ -42,14 +47,20 @@ fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
     let loads =
         matches!(data.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16 | Opcode::LdGlobal64);
     let Some(row) = &target.rows[data.op as usize] else {
-        return Facts { passes, loads, free: true, ..Facts::default() };
+        return Facts { passes, loads, free: true, pieces: 1, ..Facts::default() };
     };
     let times = repeats(func, data);
+    if row.unit == Unit::Alu && is_uniform(func, data) {
+        // The assembler gives it to the warp's uniform datapath: only its issue counts.
+        let (issued, latency) = (issues(row, data), row.latency.into());
+        return Facts { passes, pieces: 1, unit: Some(Unit::None), issued, latency, ..Facts::default() };
+    }
     let is_product = matches!(data.attr, Attr::Mma(_));
     Facts {
         passes,
         loads,
         free: row.unit == Unit::None || func.is_view(data),
+        pieces: if is_product { 1 } else { (times / PIECE).ceil() as u32 },
         unit: Some(row.unit),
         issued: times * issues(row, data),
         busy: times * if is_product { target.rates.warp_product_cycles } else { interval(row) },
@@ -77,6 +88,12 @@ fn issues(row: &Row, data: &InstData<'_>) -> f64 {
     let pieces = row.syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
     let zeros = usize::from(data.guard.is_some()) * data.results.len();
     (pieces.count().max(1) + zeros) as f64
+}
+
+/// Whether it computes scalars that are equal in a warp.
+fn is_uniform(func: &Func<'_>, data: &InstData<'_>) -> bool {
+    let equal = |&v: &Value| func.values[v].uniform && !func.ty(v).is_frag();
+    !data.results.is_empty() && data.results.iter().all(equal) && data.args.iter().all(equal)
 }
 
 /// Whether it updates global memory.

@@ -12,7 +12,9 @@ pub struct Known {
     pub value: Option<i64>,
     /// How the other lanes differ from it.
     pub pattern: Pattern,
-    /// When it can be used.
+    /// When its first register can be used.
+    pub first: f64,
+    /// When all of it can be used.
     pub ready: f64,
     /// It comes from global memory, or is made of what does.
     pub loaded: bool,
@@ -57,7 +59,7 @@ impl Values {
     /// Notes what a value is, and when; where it comes from stays.
     pub fn set(&mut self, value: Value, number: Option<Number>, ready: f64) {
         let Known { loaded, source, .. } = self.0[value];
-        self.put(value, Known { ready, loaded, source, ..Known::of(number) });
+        self.put(value, Known { first: ready, ready, loaded, source, ..Known::of(number) });
     }
 
     /// Notes all that is known of a value.

@@ -42,6 +42,11 @@ impl Cost {
         }
     }
 
+    /// On the straight line to another one.
+    pub fn toward(self, other: Self, part: f64) -> Self {
+        self.map2(other, |a, b| a + part * (b - a))
+    }
+
     fn is_alike(self, other: Self) -> bool {
         let close = |a: f64, b: f64| (a - b).abs() <= ALIKE * a.max(b).max(1.0);
         close(self.together, other.together) && close(self.unit, other.unit)
@@ -107,7 +112,7 @@ fn interpolate(axis: &[(i64, Cost)], at: i64) -> Cost {
     let (end, after) = axis[next];
     let Some(&(start, before)) = next.checked_sub(1).and_then(|k| axis.get(k)) else { return after };
     let part = ((at - start) as f64 / (end - start) as f64).clamp(0.0, 1.0);
-    before.map2(after, |a, b| a + part * (b - a))
+    before.toward(after, part)
 }
 
 /// Where blocks run.

@@ -37,6 +37,7 @@ mod progress;
 mod scalars;
 mod traffic;
 mod units;
+mod updates;
 mod walk;
 mod warp;
 
@@ -51,6 +52,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use traffic::Requests;
 use units::Units;
+use updates::Arrival;
 use walk::{Program, Walked};
 use warp::UNKNOWN_TRIPS;
 use warplift_ir::machine::Scheduled;
@@ -62,14 +64,21 @@ use warplift_ir::tile::{Kernel, Mapping};
 /// Instructions of all roles after which a walk is given up.
 const STEPS: u64 = 2_000_000;
 
+/// Registers that the assembler may spare of those that were estimated (`golden/registers.txt`: an estimate is within so
+/// many of what is live): blocks that they alone keep apart count as resident.
+const SPARED: u32 = 8;
+
 /// Instructions of all roles after which no further block is walked.
-const SAMPLED: u64 = 60_000;
+const SAMPLED: u64 = 36_000;
 
 /// What is expected of a launch.
 #[derive(Clone, Debug, Default)]
 pub struct Prediction {
-    /// Cycles of a multiprocessor from the first block's start to the last one's end.
+    /// Cycles of a multiprocessor from the first block's start to the last one's end, and of the launch.
     pub cycles: f64,
+    /// Cycles of these that overlap the launch before, in a stream of such launches: those of the launch, and what comes
+    /// before `griddepcontrol.wait`. 0 where a launch begins when the one before has ended.
+    pub overlap: f64,
     /// The clock of such work, GHz.
     pub clock: Clock,
     /// Cycles of the block that was walked, alone or with those beside it.
@@ -92,6 +101,8 @@ pub struct Prediction {
     pub blocks: u64,
     /// Of these the ones that were walked; the others are taken to lie between them.
     pub walked: u32,
+    /// What the walks cost, in instructions whose numbers all lanes of a warp share.
+    pub effort: u64,
     /// The part of the first block's time that was walked; the rest is taken to go on like it.
     pub part: f64,
     /// The part of the places that the last wave of blocks fills.
@@ -187,18 +198,25 @@ fn walk_blocks(
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
     let program = Program::new(scheduled, target, given, grid);
-    let mut walks = Walks { program, target, resident, waves, steps: 0, walked: 0, assumed: BTreeSet::new() };
+    let mut walks =
+        Walks { program, target, resident, waves, steps: 0, walked: 0, last: 0.0, assumed: BTreeSet::new() };
     let (first, units, walked) = walks.cost([0; 3])?;
+    let last = walks.last;
     let costs = Costs::new(grid, first, &mut walks);
-    let end = launch::end(&costs, blocks, Places { multiprocessors, resident });
+    let end = last + launch::end(&costs, blocks, Places { multiprocessors, resident });
     let rate = target.rates.memory_bytes_per_cycle;
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
     let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
     let memory = floor.memory + again / rate;
+    let start = target.estimates.start_cycles;
+    let before_wait = walked.before_wait.filter(|_| scheduled.launch.pdl);
+    // Device memory is idle from the end of one launch to the wait's end in the next, so its own time does not overlap.
+    let hides = before_wait.map_or(0.0, |cycles| cycles + start - target.estimates.overlapped_start_cycles);
     let prediction = Prediction {
         clock: Clock::default(),
-        cycles: target.estimates.start_cycles + end.max(memory),
+        cycles: start + end.max(memory),
+        overlap: end.max(memory) - (end - hides).max(memory),
         block: first.together,
         resident,
         waves,
@@ -208,6 +226,7 @@ fn walk_blocks(
         blocks: blocks.into(),
         assumed: walks.assumed(),
         walked: walks.walked,
+        effort: walks.steps,
         part: walked.part,
         filled: last_wave(blocks, waves, multiprocessors * resident),
         phases: walked.phases,
@@ -240,6 +259,7 @@ fn grid(manifest: &Manifest, multiprocessors: u32, sizes: &Sizes) -> Option<[i64
 fn room(scheduled: &Scheduled<'_>, manifest: &Manifest, registers: u32, target: &Target) -> u32 {
     let threads = manifest.block.max(1);
     let registers = registers.min(target.registers / (scheduled.launch.resident * threads).max(1));
+    let registers = registers.saturating_sub(SPARED);
     let most = [
         target.resident_threads / threads,
         (target.shared_bytes + target.reserved_shared_bytes)
@@ -259,27 +279,48 @@ struct Walks<'p, 's, 'a> {
     steps: u64,
     /// Blocks that were walked.
     walked: u32,
+    /// Cycles by which the last one of the blocks that share a counter is longer than all of them in the mean.
+    last: f64,
     /// Parameters, from 1, whose unknown contents decided these walks; 0 where the array is not known.
     assumed: BTreeSet<u32>,
 }
 
 impl Walks<'_, '_, '_> {
     /// One block beside so many like it: when it ends, and the units it took.
-    fn walk(&mut self, place: [i64; 3], resident: u32) -> Result<(f64, Units, Walked), PredictError> {
+    fn walk(
+        &mut self,
+        place: [i64; 3],
+        resident: u32,
+        arrival: Arrival,
+    ) -> Result<(f64, Units, Walked), PredictError> {
         let mut units = Units::new(resident, self.target.schedulers);
-        let walked = self.program.walk(place, &mut units)?;
-        self.steps += walked.steps;
+        let walked = self.program.walk(place, arrival, &mut units)?;
+        self.steps += walked.effort;
         self.assumed.extend(&walked.assumed);
         units.grow(1.0 / walked.part);
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
         Ok((end.max(units.fullest()), units, walked))
     }
 
-    /// What a block costs, and what was seen of it.
+    /// What a block costs, and what was seen of it. Of blocks that share a counter it is the last one.
     fn cost(&mut self, place: [i64; 3]) -> Result<(Cost, Units, Walked), PredictError> {
         self.walked += 1;
-        let (together, units, walked) = self.walk(place, self.resident)?;
-        let alone = if self.waves > 1 && self.resident > 1 { self.walk(place, 1)?.0 } else { together };
+        let (last, units, walked) = self.cost_of(place, Arrival::Last)?;
+        if walked.sharers <= 1 {
+            return Ok((last, units, walked));
+        }
+        let early = self.cost_of(place, Arrival::Other)?.0;
+        let mean = early.toward(last, 1.0 / walked.sharers as f64);
+        // It is alone in that: the blocks beside it are done.
+        let alone = self.walk(place, 1, Arrival::Last)?.0 - self.walk(place, 1, Arrival::Other)?.0;
+        self.last = self.last.max(alone * (1.0 - 1.0 / walked.sharers as f64));
+        Ok((mean, units, walked))
+    }
+
+    fn cost_of(&mut self, place: [i64; 3], arrival: Arrival) -> Result<(Cost, Units, Walked), PredictError> {
+        let (together, units, walked) = self.walk(place, self.resident, arrival)?;
+        let is_alone = self.waves <= 1 || self.resident <= 1;
+        let alone = if is_alone { together } else { self.walk(place, 1, arrival)?.0 };
         let unit = units.fullest() / f64::from(self.resident);
         Ok((Cost { together, alone, unit }, units, walked))
     }
@@ -305,7 +346,7 @@ impl Walks<'_, '_, '_> {
         let mut next = [None, None, None];
         for d in (0..3).filter(|&d| grid[d] > 1) {
             let place = std::array::from_fn(|e| i64::from(e == d));
-            next[d] = Some(self.walk(place, self.resident)?.2.requests);
+            next[d] = Some(self.walk(place, self.resident, Arrival::Last)?.2.requests);
         }
         Ok(traffic::refetched(first, &next, grid, cache))
     }
@@ -317,12 +358,15 @@ impl Prediction {
         Self { clock: self.clock_on(target), ..self }
     }
 
+    /// Device memory takes its time whatever the clock of the multiprocessors is.
     fn clock_on(&self, target: &Target) -> Clock {
-        match self.taken.first() {
-            Some(&(Unit::Tensor, share)) if self.cycles > target.estimates.start_cycles + self.memory => {
-                target.clocks.of_products(share * self.occupied(target))
-            }
-            _ => target.clocks.memory,
+        let share = self.taken.iter().find(|t| t.0 == Unit::Tensor).map_or(0.0, |t| t.1);
+        let products = target.clocks.of_products(share * self.occupied(target));
+        let (blocks, memory) = (self.cycles - self.overlap, target.estimates.start_cycles + self.memory);
+        let of = |clock: f64, least: f64| blocks / (blocks / clock).max(memory / least.min(clock));
+        Clock {
+            burst: of(products.burst, target.clocks.memory.burst),
+            sustained: of(products.sustained, target.clocks.memory.sustained),
         }
     }
 
@@ -343,14 +387,21 @@ impl Prediction {
             }
         }
         if let Some(cycles) = self.before_wait {
-            writeln!(f, "  before griddepcontrol.wait: {cycles:.0} cycles, which overlap the launch before")?;
+            writeln!(f, "  before griddepcontrol.wait: {cycles:.0} cycles")?;
+        }
+        if self.overlap > 0.0 {
+            writeln!(
+                f,
+                "  in a stream of such launches {:.0} cycles overlap the launch before",
+                self.overlap
+            )?;
         }
         writeln!(f, "  tail: the last wave fills {:.0}% of the places", 100.0 * self.filled)
     }
 
-    /// Time at a clock in GHz.
+    /// Time at a clock in GHz, from launch to launch in a stream of such launches.
     pub fn microseconds(&self, clock: f64) -> f64 {
-        self.cycles / clock / 1000.0
+        (self.cycles - self.overlap) / clock / 1000.0
     }
 }
 

@@ -62,12 +62,14 @@ pub struct Patterns {
     places: FxHashMap<Lanes, Pattern>,
     multiples: FxHashMap<(Pattern, i64), Pattern>,
     sums: FxHashMap<(Pattern, Pattern, bool), Pattern>,
+    /// Numbers that were computed lane by lane.
+    by_lanes: u64,
 }
 
 impl Default for Patterns {
     fn default() -> Self {
-        let (multiples, sums) = Default::default();
-        let mut patterns = Self { rows: Vec::new(), places: FxHashMap::default(), multiples, sums };
+        let (multiples, sums, by_lanes) = Default::default();
+        let mut patterns = Self { rows: Vec::new(), places: FxHashMap::default(), multiples, sums, by_lanes };
         patterns.pattern([0; WARP]);
         patterns
     }
@@ -81,6 +83,11 @@ impl Patterns {
             rows.push(Row { lanes, least, most });
             Pattern(rows.len() as u32 - 1)
         })
+    }
+
+    /// Numbers that were computed lane by lane.
+    pub fn by_lanes(&self) -> u64 {
+        self.by_lanes
     }
 
     fn row(&self, pattern: Pattern) -> &Row {
@@ -165,6 +172,7 @@ impl Patterns {
             return Some(number);
         }
         let lanes = evaluate(data, |k| arg(k).map(|n| self.lanes(n)))?;
+        self.by_lanes += 1;
         Some(self.number(lanes))
     }
 

@@ -18,11 +18,13 @@ pub struct Units {
     free: [f64; UNITS],
     /// Each one that was taken, and for how many cycles.
     busy: Busy,
+    /// When the last product has read its left operand from registers.
+    products: f64,
 }
 
 impl Units {
     pub fn new(resident: u32, schedulers: u32) -> Self {
-        Self { resident, schedulers, free: [0.0; UNITS], busy: [None; UNITS] }
+        Self { resident, schedulers, free: [0.0; UNITS], busy: [None; UNITS], products: 0.0 }
     }
 
     /// Warps of all resident blocks' roles of `warps` that share a scheduler.
@@ -33,6 +35,16 @@ impl Units {
     /// Blocks that share what a whole multiprocessor has once.
     pub fn blocks(&self) -> f64 {
         self.resident.into()
+    }
+
+    /// Until when products of warpgroups read their left operands from registers.
+    pub fn reads_registers(&mut self, until: f64) {
+        self.products = self.products.max(until);
+    }
+
+    /// Whether one does at a time.
+    pub fn is_reading_registers(&self, at: f64) -> bool {
+        self.products > at
     }
 
     /// Takes a unit for so many cycles, from `at` or when it is free; returns when that begins.

@@ -1,25 +1,30 @@
 //! The walk of a block: each warpgroup of each role by one of its warps, the one furthest behind goes on.
+//! `execute` says what one instruction does.
 
-use super::accesses::{Access, Accesses};
+mod execute;
+
+use super::accesses::Accesses;
 use super::barriers::Barriers;
-use super::facts::{Facts, LANES, interval, read_facts};
-use super::lanes::Known;
-use super::launched::{Contents, Launch, parameter_at, pointer};
+use super::facts::{Facts, read_facts};
+use super::launched::{Contents, Launch};
 use super::patterns::{Number, Patterns};
 use super::phases::{Phase, Trips};
 use super::traffic::Requests;
 use super::units::Units;
-use super::warp::{Warp, offset};
+use super::updates::{Arrival, Updates};
+use super::warp::Warp;
 use super::{PredictError, STEPS};
 use crate::problem::Sizes;
 use std::collections::BTreeSet;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Inst, InstData, Role, Scheduled};
+use warplift_ir::machine::{Inst, Role, Scheduled};
 use warplift_ir::manifest::Param;
-use warplift_ir::target::{Opcode, Rates, Target, Unit};
+use warplift_ir::target::{Opcode, Target};
 
 /// Instructions of all roles after which a walk is cut short; the rest is estimated.
-const CUT: u64 = 160_000;
+const CUT: u64 = 36_000;
+/// What a number that is computed lane by lane costs, in instructions whose numbers all lanes share.
+const LANE_BY_LANE: u64 = 4;
 /// Instructions of a warp's rest that are counted, without their times. A longer rest goes on as what was walked.
 const SKIMMED: u64 = 160_000;
 
@@ -59,8 +64,8 @@ impl<'s, 'a> Program<'s, 'a> {
     ///
     /// # Errors
     /// All roles wait, or more than [`STEPS`] instructions were walked.
-    pub fn walk(&self, place: [i64; 3], units: &mut Units) -> Result<Walked, PredictError> {
-        Walk::new(self, place).run(units)
+    pub fn walk(&self, place: [i64; 3], arrival: Arrival, units: &mut Units) -> Result<Walked, PredictError> {
+        Walk::new(self, place, arrival).run(units)
     }
 }
 
@@ -71,6 +76,7 @@ struct Walk<'l, 's, 'a> {
     /// Which block of the grid.
     place: [i64; 3],
     barriers: Barriers,
+    updates: Updates,
     requests: Requests,
     assumed: BTreeSet<u32>,
     patterns: Patterns,
@@ -87,8 +93,8 @@ pub struct Walked {
     pub roles: Vec<(String, f64)>,
     /// What the block asks of global memory.
     pub requests: Requests,
-    /// Instructions that were walked.
-    pub steps: u64,
+    /// What it cost, in instructions whose numbers all lanes share.
+    pub effort: u64,
     /// The part of the block that was walked, in time.
     pub part: f64,
     /// Parameters, from 1, whose unknown contents bound a loop or chose a branch; 0 where the array is not known.
@@ -97,18 +103,22 @@ pub struct Walked {
     pub phases: Vec<Phase>,
     /// Cycles before the first `griddepcontrol.wait`; `None` without one.
     pub before_wait: Option<f64>,
+    /// Blocks that count themselves at a counter, of which the last one does what is left; 1 without one.
+    pub sharers: i64,
 }
 
 impl<'l, 's, 'a> Walk<'l, 's, 'a> {
-    fn new(program: &'l Program<'s, 'a>, place: [i64; 3]) -> Self {
+    fn new(program: &'l Program<'s, 'a>, place: [i64; 3], arrival: Arrival) -> Self {
         let target = program.target;
         let (barriers, requests, assumed, patterns, accesses, trips) = Default::default();
+        let updates = Updates::new(place, program.grid, arrival);
         let (before_wait, steps) = (None, 0);
         Self {
             program,
             target,
             place,
             barriers,
+            updates,
             requests,
             assumed,
             patterns,
@@ -117,6 +127,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             before_wait,
             steps,
         }
+    }
+
+    /// What the walk has cost so far, in instructions whose numbers all lanes share.
+    fn effort(&self) -> u64 {
+        self.steps + LANE_BY_LANE * self.patterns.by_lanes()
     }
 
     fn run(mut self, units: &mut Units) -> Result<Walked, PredictError> {
@@ -129,6 +144,8 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let roles = scheduled.roles.iter().zip(&program.roles);
         let mut warps: Vec<Warp<'l, 'a>> = roles.flat_map(|(role, facts)| Warp::of(role, facts)).collect();
         warps.iter_mut().for_each(|w| (w.now, w.share) = (setup.now, units.share(w.warps)));
+        // Of each warp what it had issued, and when, as half was walked of what is walked at most.
+        let mut half: Vec<(u64, f64)> = Vec::new();
         while let Some((i, next)) = furthest_behind(&warps) {
             // Nothing but a phase that ends changes who is behind, until this warp passes the next one.
             let mut goes_on = true;
@@ -140,8 +157,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
                     warps.iter_mut().for_each(|w| w.blocked = false);
                     goes_on = false;
                 }
-                if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
-                    return Ok(self.cut(warps, units));
+                if self.steps.is_multiple_of(CUT / 64) && self.effort() >= CUT && may_be_cut(&warps) {
+                    return Ok(self.cut(warps, &half, units));
+                }
+                if half.is_empty() && self.effort() >= CUT / 2 {
+                    half = warps.iter().map(|w| (w.issued, w.now)).collect();
                 }
             }
         }
@@ -162,38 +182,43 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         // Only what was walked counts as a phase.
         let walked = warps.iter().map(|w| w.now).fold(0.0, f64::max);
         let phases = self.trips.phases(walked, units, part == 1.0);
+        let effort = self.effort();
         Walked {
             roles,
             requests: self.requests,
-            steps: self.steps,
+            effort,
             part,
             assumed: self.assumed,
             phases,
             before_wait: self.before_wait,
+            sharers: self.updates.sharers(),
         }
     }
 
     /// A walk that stops here: its end and its requests grow to those of the whole block.
-    fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, units: &Units) -> Walked {
+    fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, half: &[(u64, f64)], units: &Units) -> Walked {
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
         let (now, even) = (latest(|w| w.now), latest(|w| w.expected_end()));
-        let end = self.counted_end(&mut warps).map_or(even, |end| end.max(now));
+        let end = self.counted_end(&mut warps, half).map_or(even, |end| end.max(now));
         self.requests.grow(end / now);
         let mut seen = self.seen(&warps, units, now / end);
         seen.roles.iter_mut().for_each(|(_, role)| *role *= end / even);
         seen
     }
 
-    /// The end by what is left to issue. Loops whose trips are all alike would let it be found by their counters, but trips
-    /// of an outer loop can hold more and more of an inner one, or fewer and fewer. The warp that issues least counts its
-    /// own.
-    fn counted_end(&mut self, warps: &mut [Warp<'l, 'a>]) -> Option<f64> {
-        let warp = warps.iter_mut().filter(|w| !w.ended).min_by_key(|w| w.issued)?;
-        let (now, issued) = (warp.now, warp.issued as f64);
+    /// The end by what is left to issue, at the pace of the second half of what was walked: a producer begins with as many
+    /// stages as its ring has. Loops whose trips are all alike would let the end be found by their counters, but trips of
+    /// an outer loop can hold more and more of an inner one, or fewer and fewer. The warp that issues least counts its own.
+    fn counted_end(&mut self, warps: &mut [Warp<'l, 'a>], half: &[(u64, f64)]) -> Option<f64> {
+        let open = warps.iter().enumerate().filter(|(_, w)| !w.ended);
+        let (k, _) = open.min_by_key(|(_, w)| w.issued)?;
+        let warp = &mut warps[k];
+        let (now, issued) = (warp.now, warp.issued);
         let progress = warp.progress.clone();
         let rest = self.skim(warp);
         (warp.now, warp.ended, warp.progress) = (now, false, progress);
-        Some(now * (1.0 + rest? as f64 / issued))
+        let (before, since) = half.get(k).copied().filter(|h| h.0 < issued).unwrap_or((0, 0.0));
+        Some(now + rest? as f64 * (now - since) / (issued - before) as f64)
     }
 
     /// Instructions that a warp has still to issue: its branches are followed, and nothing is waited for. `None` if they
@@ -230,7 +255,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     /// One instruction, or none if it waits for what has not come.
     fn step(&mut self, warp: &mut Warp<'l, 'a>, units: &mut Units) -> Result<(), PredictError> {
         self.steps += 1;
-        if self.steps > STEPS {
+        if self.effort() > STEPS {
             return Err(PredictError::Long);
         }
         let (func, inst) = (warp.func, warp.next());
@@ -243,6 +268,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         }
         if data.op == Opcode::MbarWait && !self.wait(warp, data) {
             warp.blocked = true;
+            return Ok(());
+        }
+        if self.piece(warp, data, facts, units) {
             return Ok(());
         }
         warp.at += 1;
@@ -262,226 +290,6 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             _ => self.execute(warp, data, facts, units),
         }
         Ok(())
-    }
-
-    fn wait(&self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>) -> bool {
-        let at = warp.arg(data, 0) + offset(&data.attr);
-        let Some(over) = self.barriers.over(at, warp.arg(data, 1)) else { return false };
-        // What is over when the warp comes costs a try; what it waited for, the way back.
-        let row = self.target.row(data.op);
-        warp.now = (warp.now + interval(row)).max(over + f64::from(row.latency) / 2.0);
-        true
-    }
-
-    fn execute(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts, units: &mut Units) {
-        let start = warp.operands(data);
-        match data.op {
-            Opcode::MbarWait => {}
-            Opcode::GriddepWait => {
-                self.before_wait.get_or_insert(start);
-                self.plain(warp, data, facts, units, start);
-            }
-            Opcode::MbarInit => self.barriers.init(warp.arg(data, 0), immediate(data)),
-            Opcode::MbarExpectTx => {
-                self.barriers.update(warp.arg(data, 0), 1, immediate(data), start);
-                warp.now = start + 1.0;
-            }
-            Opcode::MbarArrive | Opcode::MbarArriveRemote => {
-                let lanes = if data.guard.is_some() { 1 } else { LANES as i64 };
-                let at = warp.arg(data, 0) + offset(&data.attr);
-                let time = start + interval(self.target.row(data.op));
-                self.barriers.update(at, lanes * i64::from(warp.warps), 0, time);
-                warp.now = start + 1.0;
-            }
-            Opcode::Wgmma => multiply(warp, data, &self.target.rates, units, start),
-            Opcode::WgmmaCommit => warp.products.commit(),
-            Opcode::WgmmaWait => warp.products.hold(&mut warp.now, immediate(data)),
-            Opcode::TmaLoad | Opcode::BulkLoad | Opcode::TmaStore => self.copy(warp, data, units, start),
-            Opcode::BulkCommit => warp.stores.commit(),
-            Opcode::BulkWait | Opcode::BulkWaitRead => warp.stores.hold(&mut warp.now, immediate(data)),
-            _ => self.plain(warp, data, facts, units, start),
-        }
-    }
-
-    fn copy(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
-        let Attr::Tma(tma) = data.attr else { return };
-        let mut coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
-        let place = coordinates.try_fold(0, |at: i64, &v| Some((at << 20) ^ warp.known[v].value?));
-        let fresh = place.is_some_and(|place| self.requests.add(pointer(tma.map) ^ place, tma.bytes.into()));
-        warp.now = start + 2.0;
-        let rates = &self.target.rates;
-        if data.op == Opcode::TmaStore {
-            let cycles = f64::from(tma.bytes) * units.blocks() / rates.store_bytes_per_cycle;
-            // Each warp of the role copies its own part.
-            let cycles = cycles * if warp.warps > 1 { f64::from(warp.warps) } else { 1.0 };
-            warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
-            return;
-        }
-        let cycles = rates.copy(tma.bytes.into(), self.rows(tma.map)) * units.blocks();
-        // What the block asks for the first time comes from device memory.
-        let late = if fresh { rates.memory_latency - rates.cache_latency } else { 0.0 };
-        let end = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency + late;
-        let received = u32::max(tma.multicast.count_ones(), 1) * tma.bytes;
-        self.barriers.update(warp.arg(data, 1), 0, -i64::from(received), end);
-    }
-
-    /// Rows of the box of a tensor map; a bulk copy is one row.
-    fn rows(&self, map: u32) -> f64 {
-        match self.program.scheduled.launch.params.get(map as usize) {
-            Some(Param::TensorMap(map)) => map.box_dims.iter().skip(1).map(|&n| f64::from(n)).product(),
-            _ => 1.0,
-        }
-    }
-
-    /// Everything that is issued, repeated over a fragment, and ready after its latency.
-    fn plain(
-        &mut self,
-        warp: &mut Warp<'_, 'a>,
-        data: &InstData<'a>,
-        facts: &Facts,
-        units: &mut Units,
-        start: f64,
-    ) {
-        let number = self.number(warp, data, facts);
-        let source = warp.source(data);
-        if facts.free {
-            let known = Known { ready: start, source, ..Known::of(number) };
-            return data
-                .results
-                .iter()
-                .for_each(|&r| warp.known.put(r, Known { loaded: warp.known[r].loaded, ..known }));
-        }
-        let share = warp.share;
-        let (unit, cycles, latency) = self.occupies(warp, data, facts, units);
-        let issued = facts.issued;
-        // What waits for memory lets others pass.
-        let late = facts.passes && warp.waits_for_memory(data);
-        let issue = if late { warp.now } else { start };
-        let slot = units.take(Unit::None, issue, issued * share);
-        let begins = units.take(unit, slot, cycles);
-        // Warps of other blocks on this scheduler go on while this one waits.
-        let own = (cycles / share).max(issued);
-        warp.now = begins + if Some(unit) == facts.unit { own } else { issued };
-        let ready = begins.max(start) + own + latency;
-        if late {
-            warp.waiting = warp.waiting.max(start);
-        }
-        let array = || warp.value(data, 0).and_then(parameter_at).map_or(source, |(p, _)| p + 1);
-        let source = if facts.loads { array() } else { source };
-        let known = Known { ready, loaded: late || facts.loads, source, ..Known::of(number) };
-        data.results.iter().for_each(|&r| warp.known.put(r, known));
-    }
-
-    /// What an instruction computes or reads, if that is known.
-    fn number(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
-        if facts.loads {
-            return self.read(warp, data);
-        }
-        warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
-    }
-
-    /// What a load of one register finds in given contents; lanes that a guard holds back find zero.
-    fn read(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
-        let bytes = match (data.op, &data.attr) {
-            (Opcode::LdGlobal8, _) => 1,
-            (Opcode::LdGlobal16, _) => 2,
-            (Opcode::LdGlobal64, _) => 8,
-            (_, Attr::Mem { count: 1, .. }) => 4,
-            _ => return None,
-        };
-        let addresses = warp.addresses(data, 0)?;
-        let (parameter, _) = parameter_at(addresses.first)?;
-        if !self.program.contents.has(parameter) {
-            return None;
-        }
-        let active = warp.known.active(data.guard, &self.patterns);
-        if addresses.is_same() && active == u32::MAX {
-            return self.program.contents.read(addresses.first, bytes).map(Number::same);
-        }
-        let mut lanes = self.patterns.lanes(addresses);
-        for (l, at) in lanes.iter_mut().enumerate() {
-            *at = if active >> l & 1 == 1 { self.program.contents.read(*at, bytes)? } else { 0 };
-        }
-        Some(self.patterns.number(lanes))
-    }
-
-    /// The unit that an instruction takes, for how many cycles, and its latency.
-    fn occupies(
-        &mut self,
-        warp: &Warp<'_, 'a>,
-        data: &InstData<'a>,
-        facts: &Facts,
-        units: &Units,
-    ) -> (Unit, f64, f64) {
-        let share = warp.share;
-        let Some((unit, bytes)) = facts.access else {
-            return (facts.unit.unwrap_or(Unit::None), share * facts.busy, facts.latency);
-        };
-        let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
-        let moved = self.moved(warp, data, (unit, bytes), addresses);
-        if unit != Unit::Tma {
-            return (unit, share * 4.0 * moved, facts.latency);
-        }
-        // Global memory: what all warps move, over the multiprocessor's part of the L2.
-        let all = moved * f64::from(warp.warps);
-        // What the block asks for the first time comes from device memory.
-        let fresh = addresses.is_some_and(|place| {
-            // What blocks leave for each other in a workspace is in the L2.
-            let shared = parameter_at(place.first).is_some_and(|(p, _)| self.program.is_workspace(p));
-            !shared && self.requests.add(place.first, all)
-        });
-        let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
-        (unit, all * units.blocks() / self.target.rates.cache_bytes_per_cycle, facts.latency.max(least))
-    }
-
-    /// Cycles of shared memory or bytes of global memory, by the addresses of the lanes that take part.
-    fn moved(
-        &mut self,
-        warp: &Warp<'_, 'a>,
-        data: &InstData<'a>,
-        (unit, bytes): (Unit, f64),
-        addresses: Option<Number>,
-    ) -> f64 {
-        let access = match data.op {
-            Opcode::Ldmatrix | Opcode::Stmatrix => Access::Matrices((bytes / 128.0) as u32),
-            _ if unit == Unit::Tma => Access::Global((bytes / LANES) as u32),
-            _ => Access::Shared((bytes / LANES) as u32),
-        };
-        let Some(at) = addresses else { return access.anywhere() };
-        let active = warp.known.active(data.guard, &self.patterns);
-        self.accesses.cost(access, at, active, &self.patterns)
-    }
-
-    /// Values that come from outside: parameters and places.
-    fn given(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
-        let (grid, launch) = (self.program.grid, &self.program.scheduled.launch);
-        let cluster = i64::from(launch.cluster.max(1));
-        let value = match (data.op, &data.attr) {
-            (Opcode::Tid, _) => {
-                return Some(self.patterns.number(std::array::from_fn(|l| warp.thread + l as i64)));
-            }
-            (Opcode::Laneid, _) => return Some(self.patterns.number(std::array::from_fn(|l| l as i64))),
-            (Opcode::Const, Attr::Imm(v)) => Some(*v),
-            (Opcode::SharedBase | Opcode::ClusterRank | Opcode::TeamIndex, _) => Some(0),
-            (Opcode::CtaidX, _) => Some(self.place[0]),
-            (Opcode::CtaidY, _) => Some(self.place[1]),
-            (Opcode::CtaidZ, _) => Some(self.place[2]),
-            (Opcode::ClusterId, _) => Some(self.place[0] / cluster),
-            (Opcode::NctaidX, _) => Some(grid[0]),
-            (Opcode::NctaidY, _) => Some(grid[1]),
-            (Opcode::NctaidZ, _) => Some(grid[2]),
-            (Opcode::ClusterCount, _) => Some(grid[0] / cluster),
-            (Opcode::Elect, _) => Some(1),
-            (op @ (Opcode::LdParam32 | Opcode::LdParam64), Attr::Param(n)) => {
-                let size = match launch.params.get(*n as usize) {
-                    Some(Param::Argument { name }) => self.program.sizes.int(name),
-                    _ => None,
-                };
-                size.or_else(|| (op == Opcode::LdParam64).then(|| pointer(*n)))
-            }
-            _ => None,
-        };
-        value.map(Number::same)
     }
 }
 
@@ -514,26 +322,5 @@ fn argument(param: &Param) -> Option<&str> {
     match param {
         Param::Argument { name } => Some(name),
         Param::TensorMap(_) | Param::Workspace { .. } => None,
-    }
-}
-
-fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, rates: &Rates, units: &mut Units, start: f64) {
-    let Attr::Wgmma(attr) = &data.attr else { return };
-    // Fragments hold the warp until the group before is done.
-    let start =
-        if attr.a.is_none() { warp.products.last().map_or(start, |end| end.max(start)) } else { start };
-    let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
-    let cycles = attr.cycles(rates) * groups;
-    let begins = units.take(Unit::Tensor, start, cycles);
-    warp.products.open = begins + cycles + rates.product_latency;
-    warp.now = start + 4.0 * f64::from(attr.k_steps);
-    let ready = warp.now;
-    warp.results(data, None, ready);
-}
-
-fn immediate(data: &InstData<'_>) -> i64 {
-    match data.attr {
-        Attr::Imm(v) => v,
-        _ => 0,
     }
 }

@@ -29,6 +29,8 @@ pub struct Warp<'s, 'a> {
     pub block: Block,
     /// The place of that in the block.
     pub at: usize,
+    /// Pieces of that which are done, and when its first register is ready.
+    pub piece: (u32, f64),
     /// Its time.
     pub now: f64,
     /// Instructions that it has issued, those that its guards hold back included.
@@ -73,6 +75,7 @@ impl<'s, 'a> Warp<'s, 'a> {
             thread: 32 * i64::from(first_warp),
             block: func.entry,
             at: 0,
+            piece: (0, 0.0),
             now: 0.0,
             issued: 0,
             ended: false,
@@ -109,6 +112,22 @@ impl<'s, 'a> Warp<'s, 'a> {
     /// Whether an instruction waits for global memory.
     pub fn waits_for_memory(&self, data: &InstData<'_>) -> bool {
         data.args.iter().any(|&v| self.known[v].loaded && self.known[v].ready > self.now)
+    }
+
+    /// When what a piece of an instruction needs of its operands is there, of so many pieces: registers become ready one
+    /// after another.
+    pub fn operands_of(&self, data: &InstData<'_>, piece: u32, pieces: u32) -> f64 {
+        let part = f64::from(piece) / f64::from((pieces - 1).max(1));
+        let ready = |v: &Value| {
+            let known = &self.known[*v];
+            if pieces == 1 { known.ready } else { known.first + part * (known.ready - known.first) }
+        };
+        data.args.iter().map(ready).fold(self.now, f64::max)
+    }
+
+    /// When the first registers of all operands are there.
+    pub fn firsts(&self, data: &InstData<'_>) -> f64 {
+        data.args.iter().map(|&v| self.known[v].first).fold(self.now, f64::max)
     }
 
     /// When all operands are there.

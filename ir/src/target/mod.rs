@@ -144,7 +144,7 @@ pub struct Clocks {
     pub products: Clock,
     /// What such a clock rises by from tensor cores that are always at work to those that never are.
     pub relief: f64,
-    /// All others.
+    /// All others; less where their tensor cores work too.
     pub memory: Clock,
 }
 
@@ -188,6 +188,8 @@ pub struct Estimates {
     /// Cycles of a launch beyond those of its blocks: what the kernels of docs/microbenchmarks.md's table take beyond
     /// their walk, from 823 to 5610 where nothing else is missing.
     pub start_cycles: f64,
+    /// The same of a launch that overlaps the one before (programmatic dependent launch).
+    pub overlapped_start_cycles: f64,
     /// Cycles in which a warp issues one instruction of a warpgroup's product (measured: about 100 for 8).
     pub product_issue_cycles: f64,
     /// Instructions with a fragment operand that can wait at the tensor cores while one runs.

@@ -47,6 +47,9 @@ pub static SM90A: Target = Target {
     rates: RATES,
     estimates: Estimates {
         start_cycles: 4700.0,
+        // Times of `a16w4` on layers of 10 blocks (docs/performance.md), by a line through k = 4096 and 14336: 1.06 to 1.38
+        // us at k = 0, of which 1,900 cycles are the block's own begin and end.
+        overlapped_start_cycles: 500.0,
         product_issue_cycles: 13.0,
         products_ahead: 2,
         beside_products: 0.58,
@@ -61,13 +64,14 @@ pub static SM90A: Target = Target {
         plain_latency: 1000.0,
     },
     // From the times of docs/performance.md over the cycles predicted for them, 2026-11-24: a line through products
-    // whose tensor cores work 11% to 99% of the time.
+    // whose tensor cores work 11% to 99% of the time. Launches that device memory bounds take as long in both regimes (33
+    // rows of "Kernels bound by memory").
     clocks: Clocks {
         nominal: 1.755,
         top: 1.98,
         products: Clock { burst: 1.44, sustained: 1.27 },
         relief: 0.9,
-        memory: Clock { burst: 1.86, sustained: 1.65 },
+        memory: Clock { burst: 1.86, sustained: 1.86 },
     },
 };
 

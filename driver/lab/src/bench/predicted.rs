@@ -6,19 +6,21 @@
 //! ```
 
 use super::Regime;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify, Style};
 use warplift::Options;
 use warplift::ir::target::{SM90A, Target};
-use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::ir::tile::{Mapping, parse_file};
 use warplift::kernels::find;
 use warplift::predict::{Prediction, predict};
 use warplift::problem::Sizes;
 
-/// What was measured.
-const MEASURED: &str = include_str!("measured.txt");
+/// What was measured: launches that stand in no other table, and those of the tables of docs/performance.md.
+const MEASURED: [&str; 2] = [include_str!("measured.txt"), include_str!("measured_tables.txt")];
 
 /// What a figure of the table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Predicted {
     pub kind: Kind,
     /// Day of the measurement.
     pub date: String,
+    /// It stands in a table of docs/performance.md.
+    pub elsewhere: bool,
     /// Figure of the measurement.
     pub measured: f64,
     /// Figure of the prediction.
@@ -67,9 +71,11 @@ impl Table {
     /// # Errors
     /// A line that does not read, or a launch that cannot be predicted.
     pub fn new(target: &Target) -> Result<Self, String> {
-        let lines = MEASURED.lines().filter(|l| !l.starts_with('#'));
+        let lines = MEASURED.iter().enumerate().flat_map(|(k, text)| text.lines().map(move |line| (k, line)));
+        let mut known = Known::new();
         lines
-            .map(|line| row(line, target).map_err(|e| format!("{line}: {e}")))
+            .filter(|(_, line)| !line.starts_with('#'))
+            .map(|(k, line)| row(line, k == 1, target, &mut known).map_err(|e| format!("{line}: {e}")))
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -90,12 +96,17 @@ impl Table {
     }
 }
 
-fn row(line: &str, target: &Target) -> Result<Predicted, String> {
+/// Predictions by kernel, sizes and words of the mapping: most launches were measured in both regimes.
+type Known<'l> = BTreeMap<(&'l str, &'l str, &'l str), Prediction>;
+
+fn row<'l>(
+    line: &'l str,
+    elsewhere: bool,
+    target: &Target,
+    known: &mut Known<'l>,
+) -> Result<Predicted, String> {
     let (fields, words) = split(line)?;
     let [name, sizes, figure, kind, date] = fields;
-    let module = find(name).ok_or("no such kernel")?.parse().map_err(|e| e.to_string())?;
-    let kernel = module.kernel(name).ok_or("no such kernel")?;
-    let mapping = mapping_of(&module.mappings, name, words)?;
     let measured: f64 = figure.parse().map_err(|_| format!("`{figure}` is no number"))?;
     let kind = match kind {
         "counted" | "timed" => Kind::Cycles,
@@ -103,14 +114,19 @@ fn row(line: &str, target: &Target) -> Result<Predicted, String> {
         "sustained" => Kind::Time(Regime::Sustained),
         other => return Err(format!("`{other}` is no kind of figure")),
     };
-    let prediction = predicted(kernel, &mapping, sizes, target)?;
+    let launch = (name, sizes, words);
+    let prediction = match known.entry(launch) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => entry.insert(predicted(launch, target)?),
+    };
     let predicted = match kind {
         Kind::Cycles => prediction.cycles,
         Kind::Time(Regime::Burst) => prediction.microseconds(prediction.clock.burst),
         Kind::Time(Regime::Sustained) => prediction.microseconds(prediction.clock.sustained),
     };
     let sizes = if words.is_empty() { sizes.to_owned() } else { format!("{sizes}, `{words}`") };
-    Ok(Predicted { kernel: name.to_owned(), sizes, kind, date: date.to_owned(), measured, predicted })
+    let (kernel, date) = (name.to_owned(), date.to_owned());
+    Ok(Predicted { kernel, sizes, kind, date, elsewhere, measured, predicted })
 }
 
 /// The five fields of a line, and the words of a mapping behind them.
@@ -145,7 +161,25 @@ fn mapping_of(library: &[Mapping], name: &str, words: &str) -> Result<Mapping, S
     }
 }
 
-fn predicted(kernel: &Kernel, mapping: &Mapping, sizes: &str, target: &Target) -> Result<Prediction, String> {
+/// The library's text of a name, `a16w4[u4=u6;8.0=32.0]`: with other words in the place of some.
+fn text_of(name: &str) -> Result<(&str, String), String> {
+    let (name, replaced) = name.trim_end_matches(']').split_once('[').unwrap_or((name, ""));
+    let mut text = find(name).ok_or("no such kernel")?.text.to_owned();
+    for pair in replaced.split(';').filter(|pair| !pair.is_empty()) {
+        let (old, new) = pair.split_once('=').ok_or_else(|| format!("`{pair}` replaces nothing"))?;
+        if !text.contains(old) {
+            return Err(format!("`{name}` has no `{old}` to replace"));
+        }
+        text = text.replace(old, new);
+    }
+    Ok((name, text))
+}
+
+fn predicted((name, sizes, words): (&str, &str, &str), target: &Target) -> Result<Prediction, String> {
+    let (name, text) = text_of(name)?;
+    let module = parse_file(&text, "measured.tile").map_err(|e| e.to_string())?;
+    let kernel = &module.kernel(name).ok_or("no such kernel")?;
+    let mapping = &mapping_of(&module.mappings, name, words)?;
     let sizes = Sizes::parse(kernel, sizes).map_err(|e| e.to_string())?;
     predict(kernel, mapping, target, &sizes, &Options::default()).map_err(|e| e.to_string())
 }
@@ -162,7 +196,7 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut builder = Builder::default();
         builder.push_record(["kernel", "sizes", "", "measured", "predicted", "ratio", "date"]);
-        for row in &self.0 {
+        for row in self.0.iter().filter(|row| !row.elsewhere) {
             let (unit, digits) = match row.kind {
                 Kind::Cycles => ("cycles".to_owned(), 0),
                 Kind::Time(regime) => (format!("us, {}", regime.name()), 1),
@@ -184,7 +218,8 @@ impl fmt::Display for Table {
         let Some(worst) = self.worst() else { return Ok(()) };
         writeln!(
             f,
-            "\nmedian error {:.1}%, worst {:.1}% ({} {})",
+            "\nWith the {} figures of the tables of docs/performance.md: median error {:.1}%, worst {:.1}% ({} {})",
+            self.0.iter().filter(|row| row.elsewhere).count(),
             100.0 * self.median(),
             100.0 * worst.error(),
             worst.kernel,

@@ -1,0 +1,134 @@
+//! Numbers that blocks tell each other by counters in global memory, and warps of a block by words of shared memory.
+//!
+//! ```text
+//!  atomic_add next, 1    draws of a counter are shared out evenly: of B blocks, block p draws p, p + B, p + 2B ..
+//!  arrive                a block is walked as the last one that counts itself, or as another
+//!  st.shared by one lane ──► ld.shared by all: the number is known to all warps
+//! ```
+//!
+//! A counter whose contents are not given starts at zero.
+
+use rustc_hash::FxHashMap;
+use warplift_ir::machine::Attr;
+
+/// How a block that counts itself at a counter finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// All others have come before.
+    Last,
+    /// Others are still to come.
+    Other,
+}
+
+/// Counters and words of one block's walk.
+pub struct Updates {
+    /// The block's place in the order of the grid, and all blocks.
+    place: i64,
+    blocks: i64,
+    arrival: Arrival,
+    sharers: i64,
+    /// Draws by address.
+    draws: FxHashMap<i64, i64>,
+    /// Words of shared memory by address.
+    words: FxHashMap<i64, i64>,
+}
+
+impl Updates {
+    /// Of a block of a grid.
+    pub fn new(place: [i64; 3], grid: [i64; 3], arrival: Arrival) -> Self {
+        let [x, y, z] = place;
+        let (draws, words) = Default::default();
+        let place = x + grid[0] * (y + grid[1] * z);
+        Self { place, blocks: grid.iter().product(), arrival, sharers: 1, draws, words }
+    }
+
+    /// What the block draws next at a counter that began at `first`, if every draw adds `by`.
+    pub fn draw(&mut self, at: i64, first: i64, by: i64) -> i64 {
+        let drawn = self.draws.entry(at).or_default();
+        *drawn += 1;
+        first + (self.place + (*drawn - 1) * self.blocks) * by
+    }
+
+    /// What the block finds at a counter at which `most` + 1 blocks count themselves.
+    pub fn arrive(&mut self, most: i64) -> i64 {
+        self.sharers = self.sharers.max(most + 1);
+        match self.arrival {
+            Arrival::Last => most,
+            // The first of them: with one alone it is the last one too.
+            Arrival::Other => 0,
+        }
+    }
+
+    /// Blocks that count themselves at a counter; 1 without one.
+    pub fn sharers(&self) -> i64 {
+        self.sharers
+    }
+
+    /// A word of shared memory, if one register is read and it is known.
+    pub fn word(&self, at: i64, attr: &Attr) -> Option<i64> {
+        let Attr::Mem { offset: _, count: 1 } = attr else { return None };
+        self.words.get(&at).copied()
+    }
+
+    /// Whether no word is known.
+    pub fn knows_no_word(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// A store of one register or more at an address; `None` where the number is not known.
+    pub fn put(&mut self, at: i64, attr: &Attr, value: Option<i64>) {
+        let count = if let Attr::Mem { count, .. } = attr { i64::from(*count) } else { 1 };
+        match value.filter(|_| count == 1) {
+            Some(value) => drop(self.words.insert(at, value)),
+            None => {
+                for k in 0..count {
+                    self.words.remove(&(at + 4 * k));
+                }
+            }
+        }
+    }
+
+    /// A store somewhere.
+    pub fn forget(&mut self) {
+        self.words.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORD: Attr = Attr::Mem { offset: 0, count: 1 };
+
+    #[test]
+    fn draws_are_shared_out() {
+        let all = (0..6).map(|p| {
+            let mut updates = Updates::new([p % 3, p / 3, 0], [3, 2, 1], Arrival::Last);
+            [updates.draw(8, 100, 2), updates.draw(16, 0, 1), updates.draw(8, 100, 2)]
+        });
+        let all: Vec<_> = all.collect();
+        assert_eq!(all[0], [100, 0, 112]);
+        assert_eq!(all[5], [110, 5, 122]);
+    }
+
+    #[test]
+    fn the_last_block_finds_all_others_counted() {
+        let of = |arrival| {
+            let mut updates = Updates::new([0; 3], [4, 1, 1], arrival);
+            (updates.arrive(3), updates.sharers())
+        };
+        assert_eq!((of(Arrival::Last), of(Arrival::Other)), ((3, 4), (0, 4)));
+    }
+
+    #[test]
+    fn words_are_known_until_they_are_overwritten() {
+        let mut updates = Updates::new([0; 3], [1; 3], Arrival::Last);
+        updates.put(64, &WORD, Some(7));
+        assert_eq!((updates.word(64, &WORD), updates.word(68, &WORD)), (Some(7), None));
+        updates.put(56, &Attr::Mem { offset: 0, count: 4 }, None);
+        assert_eq!(updates.word(64, &WORD), None);
+        updates.put(64, &WORD, Some(8));
+        updates.forget();
+        assert!(updates.knows_no_word());
+    }
+}

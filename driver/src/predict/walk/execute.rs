@@ -1,0 +1,381 @@
+//! What one instruction of a walk does: the units it takes and how long, the values it gives, the memory it touches.
+//!
+//! ```text
+//!  instruction ─► piece (a row over a large fragment) ─► execute ─► units: from, for how many cycles
+//!                                                                  warp: its time, its results
+//!                                                                  walk: memory, barriers, counters
+//! ```
+
+use super::Walk;
+use crate::predict::accesses::Access;
+use crate::predict::facts::{Facts, LANES, interval};
+use crate::predict::lanes::Known;
+use crate::predict::launched::{parameter_at, pointer};
+use crate::predict::patterns::Number;
+use crate::predict::units::Units;
+use crate::predict::warp::{Warp, offset};
+use warplift_ir::machine::{Attr, InstData};
+use warplift_ir::manifest::Param;
+use warplift_ir::target::{Opcode, Rates, Unit};
+
+/// Bytes that a multiprocessor has asked of global memory, or sent there, before its warps are held up: so many were in
+/// flight in docs/microbenchmarks.md (`global.bandwidth.memory.loads8.warps24`).
+const IN_FLIGHT: f64 = 8.0 * 24.0 * 512.0;
+
+impl<'a> Walk<'_, '_, 'a> {
+    /// A piece of an instruction that is repeated over a large fragment; `false` where the last one is left, or where it is
+    /// walked at once.
+    pub(super) fn piece(
+        &self,
+        warp: &mut Warp<'_, 'a>,
+        data: &InstData<'a>,
+        facts: &Facts,
+        units: &mut Units,
+    ) -> bool {
+        let (done, pieces) = (warp.piece.0, facts.pieces);
+        let Some(unit) = facts.unit.filter(|_| done + 1 < pieces && !facts.free) else { return false };
+        if done == 0 && warp.waits_for_memory(data) {
+            return false;
+        }
+        let start = warp.operands_of(data, done, pieces);
+        let issued = facts.issued / f64::from(pieces) * self.slower(units, start);
+        let own = facts.busy / f64::from(pieces);
+        let slot = units.take(Unit::None, start, issued * warp.share);
+        let begins = units.take(unit, slot, own * warp.share);
+        warp.now = begins + own.max(issued);
+        let first = if done == 0 { warp.now + facts.latency } else { warp.piece.1 };
+        warp.piece = (done + 1, first);
+        true
+    }
+
+    /// How many times the cycles an instruction takes to issue: beside products that read registers it shares their ports.
+    pub(super) fn slower(&self, units: &Units, at: f64) -> f64 {
+        if units.is_reading_registers(at) { 1.0 / self.target.estimates.beside_products } else { 1.0 }
+    }
+
+    pub(super) fn wait(&self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>) -> bool {
+        let at = warp.arg(data, 0) + offset(&data.attr);
+        let Some(over) = self.barriers.over(at, warp.arg(data, 1)) else { return false };
+        // What is over when the warp comes costs a try; what it waited for, the way back.
+        let row = self.target.row(data.op);
+        warp.now = (warp.now + interval(row)).max(over + f64::from(row.latency) / 2.0);
+        true
+    }
+
+    pub(super) fn execute(
+        &mut self,
+        warp: &mut Warp<'_, 'a>,
+        data: &InstData<'a>,
+        facts: &Facts,
+        units: &mut Units,
+    ) {
+        let start = warp.operands(data);
+        match data.op {
+            Opcode::MbarWait => {}
+            Opcode::GriddepWait => {
+                self.before_wait.get_or_insert(start);
+                self.plain(warp, data, facts, units, start);
+            }
+            Opcode::StShared => {
+                self.note(warp, data);
+                self.plain(warp, data, facts, units, start);
+            }
+            Opcode::MbarInit => self.barriers.init(warp.arg(data, 0), immediate(data)),
+            Opcode::MbarExpectTx => {
+                self.barriers.update(warp.arg(data, 0), 1, immediate(data), start);
+                warp.now = start + 1.0;
+            }
+            Opcode::MbarArrive | Opcode::MbarArriveRemote => {
+                let lanes = if data.guard.is_some() { 1 } else { LANES as i64 };
+                let at = warp.arg(data, 0) + offset(&data.attr);
+                let time = start + interval(self.target.row(data.op));
+                self.barriers.update(at, lanes * i64::from(warp.warps), 0, time);
+                warp.now = start + 1.0;
+            }
+            Opcode::Wgmma => multiply(warp, data, &self.target.rates, units, start),
+            Opcode::WgmmaCommit => warp.products.commit(),
+            Opcode::WgmmaWait => warp.products.hold(&mut warp.now, immediate(data)),
+            Opcode::TmaLoad | Opcode::BulkLoad | Opcode::TmaStore => self.copy(warp, data, units, start),
+            Opcode::BulkCommit => warp.stores.commit(),
+            Opcode::BulkWait | Opcode::BulkWaitRead => warp.stores.hold(&mut warp.now, immediate(data)),
+            _ => self.plain(warp, data, facts, units, start),
+        }
+    }
+
+    fn copy(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
+        let Attr::Tma(tma) = data.attr else { return };
+        let mut coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
+        let place = coordinates.try_fold(0, |at: i64, &v| Some((at << 20) ^ warp.known[v].value?));
+        let fresh = place.is_some_and(|place| self.requests.add(pointer(tma.map) ^ place, tma.bytes.into()));
+        warp.now = start + 2.0;
+        let rates = &self.target.rates;
+        if data.op == Opcode::TmaStore {
+            let cycles = f64::from(tma.bytes) * units.blocks() / rates.store_bytes_per_cycle;
+            // Each warp of the role copies its own part.
+            let cycles = cycles * if warp.warps > 1 { f64::from(warp.warps) } else { 1.0 };
+            warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
+            return;
+        }
+        let cycles = rates.copy(tma.bytes.into(), self.rows(tma.map)) * units.blocks();
+        // What the block asks for the first time comes from device memory.
+        let late = if fresh { rates.memory_latency - rates.cache_latency } else { 0.0 };
+        let end = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency + late;
+        let received = u32::max(tma.multicast.count_ones(), 1) * tma.bytes;
+        self.barriers.update(warp.arg(data, 1), 0, -i64::from(received), end);
+    }
+
+    /// Rows of the box of a tensor map; a bulk copy is one row.
+    fn rows(&self, map: u32) -> f64 {
+        match self.program.scheduled.launch.params.get(map as usize) {
+            Some(Param::TensorMap(map)) => map.box_dims.iter().skip(1).map(|&n| f64::from(n)).product(),
+            _ => 1.0,
+        }
+    }
+
+    /// Everything that is issued, repeated over a fragment, and ready after its latency.
+    fn plain(
+        &mut self,
+        warp: &mut Warp<'_, 'a>,
+        data: &InstData<'a>,
+        facts: &Facts,
+        units: &mut Units,
+        start: f64,
+    ) {
+        let number = self.number(warp, data, facts);
+        let source = warp.source(data);
+        if facts.free {
+            let first = if data.op == Opcode::Slice { start } else { warp.firsts(data) };
+            let known = Known { first, ready: start, source, ..Known::of(number) };
+            return data
+                .results
+                .iter()
+                .for_each(|&r| warp.known.put(r, Known { loaded: warp.known[r].loaded, ..known }));
+        }
+        let share = warp.share;
+        let Occupies { unit, cycles, latency, queued } = self.occupies(warp, data, facts, units);
+        let part = if warp.piece.0 > 0 { 1.0 / f64::from(facts.pieces) } else { 1.0 };
+        // What waits for memory lets others pass.
+        let late = facts.passes && warp.waits_for_memory(data);
+        let issue = if late { warp.now } else { start };
+        let (cycles, issued) = (cycles * part, facts.issued * part * self.slower(units, issue));
+        let slot = units.take(Unit::None, issue, issued * share);
+        let begins = units.take(unit, slot, cycles);
+        // Warps of other blocks on this scheduler go on while this one waits.
+        let own = (cycles / share).max(issued);
+        warp.now = queued.map_or(begins + own, |cycles| slot.max(begins - cycles) + issued);
+        let ready = begins.max(start) + own + latency;
+        if late {
+            warp.waiting = warp.waiting.max(start);
+        }
+        let array = || warp.value(data, 0).and_then(parameter_at).map_or(source, |(p, _)| p + 1);
+        let source = if facts.loads { array() } else { source };
+        let first = if warp.piece.0 > 0 { warp.piece.1 } else { ready };
+        warp.piece = (0, 0.0);
+        let known = Known { first, ready, loaded: late || facts.loads, source, ..Known::of(number) };
+        data.results.iter().for_each(|&r| warp.known.put(r, known));
+    }
+
+    /// What an instruction computes or reads, if that is known.
+    pub(super) fn number(
+        &mut self,
+        warp: &Warp<'_, 'a>,
+        data: &InstData<'a>,
+        facts: &Facts,
+    ) -> Option<Number> {
+        match data.op {
+            _ if facts.loads => return self.read(warp, data),
+            Opcode::LdShared => {
+                let at = warp.addresses(data, 0).filter(|at| at.is_same())?;
+                return self.updates.word(at.first, &data.attr).map(Number::same);
+            }
+            Opcode::AtomAddU32 | Opcode::AtomIncU32 => return self.draw(warp, data),
+            _ => {}
+        }
+        warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
+    }
+
+    /// The lane that an access is of, if one alone takes part, and its address.
+    fn only_lane(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<(usize, i64)> {
+        let active = warp.known.active(data.guard, &self.patterns);
+        let lane = active.trailing_zeros() as usize;
+        (active.count_ones() == 1)
+            .then(|| Some((lane, self.patterns.lanes(warp.addresses(data, 0)?)[lane])))
+            .flatten()
+    }
+
+    /// What one lane alone draws at a counter.
+    fn draw(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+        let (lane, at) = self.only_lane(warp, data)?;
+        let by = self.patterns.lanes(warp.known.number(*data.args.get(1)?)?)[lane];
+        let first = self.program.contents.read(at, 4).unwrap_or(0);
+        Some(Number::same(match data.op {
+            Opcode::AtomIncU32 => self.updates.arrive(by),
+            _ => self.updates.draw(at, first, by),
+        }))
+    }
+
+    /// What one lane alone, or all together, put into a word of shared memory.
+    fn note(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) {
+        if data.guard.is_none() && self.updates.knows_no_word() {
+            return;
+        }
+        let value = data.args.get(1).and_then(|&v| warp.known.number(v));
+        if let Some((lane, at)) = self.only_lane(warp, data) {
+            let value = value.map(|v| self.patterns.lanes(v)[lane]);
+            return self.updates.put(at, &data.attr, value);
+        }
+        match warp.addresses(data, 0) {
+            Some(at) if at.is_same() => {
+                let value = value.filter(|v| v.is_same()).map(|v| v.first);
+                self.updates.put(at.first, &data.attr, value);
+            }
+            Some(at) => self.patterns.lanes(at).iter().for_each(|&at| self.updates.put(at, &data.attr, None)),
+            None => self.updates.forget(),
+        }
+    }
+
+    /// What a load of one register finds in given contents; lanes that a guard holds back find zero.
+    fn read(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+        let bytes = match (data.op, &data.attr) {
+            (Opcode::LdGlobal8, _) => 1,
+            (Opcode::LdGlobal16, _) => 2,
+            (Opcode::LdGlobal64, _) => 8,
+            (_, Attr::Mem { count: 1, .. }) => 4,
+            _ => return None,
+        };
+        let addresses = warp.addresses(data, 0)?;
+        let (parameter, _) = parameter_at(addresses.first)?;
+        if !self.program.contents.has(parameter) {
+            return None;
+        }
+        let active = warp.known.active(data.guard, &self.patterns);
+        if addresses.is_same() && active == u32::MAX {
+            return self.program.contents.read(addresses.first, bytes).map(Number::same);
+        }
+        let mut lanes = self.patterns.lanes(addresses);
+        for (l, at) in lanes.iter_mut().enumerate() {
+            *at = if active >> l & 1 == 1 { self.program.contents.read(*at, bytes)? } else { 0 };
+        }
+        Some(self.patterns.number(lanes))
+    }
+
+    /// What an instruction takes.
+    fn occupies(
+        &mut self,
+        warp: &Warp<'_, 'a>,
+        data: &InstData<'a>,
+        facts: &Facts,
+        units: &Units,
+    ) -> Occupies {
+        let share = warp.share;
+        let Some((unit, bytes)) = facts.access else {
+            let unit = facts.unit.unwrap_or(Unit::None);
+            return Occupies { unit, cycles: share * facts.busy, latency: facts.latency, queued: None };
+        };
+        let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
+        let moved = self.moved(warp, data, (unit, bytes), addresses);
+        if unit != Unit::Tma {
+            // Loads are issued as far ahead as their registers allow.
+            let queued = facts.passes.then_some(f64::INFINITY);
+            return Occupies { unit, cycles: share * 4.0 * moved, latency: facts.latency, queued };
+        }
+        // Global memory: what all warps move, over the multiprocessor's part of the L2.
+        let all = moved * f64::from(warp.warps);
+        // What the block asks for the first time comes from device memory.
+        let fresh = addresses.is_some_and(|place| {
+            // What blocks leave for each other in a workspace is in the L2.
+            let shared = parameter_at(place.first).is_some_and(|(p, _)| self.program.is_workspace(p));
+            !shared && self.requests.add(place.first, all)
+        });
+        let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
+        let rate = self.target.rates.cache_bytes_per_cycle;
+        // Lanes whose sectors are not all theirs hold the warp up: line after line is looked up.
+        let queued = Some(if moved <= bytes { IN_FLIGHT / rate } else { 0.0 });
+        Occupies { unit, cycles: all * units.blocks() / rate, latency: facts.latency.max(least), queued }
+    }
+
+    /// Cycles of shared memory or bytes of global memory, by the addresses of the lanes that take part.
+    fn moved(
+        &mut self,
+        warp: &Warp<'_, 'a>,
+        data: &InstData<'a>,
+        (unit, bytes): (Unit, f64),
+        addresses: Option<Number>,
+    ) -> f64 {
+        let access = match data.op {
+            Opcode::Ldmatrix | Opcode::Stmatrix => Access::Matrices((bytes / 128.0) as u32),
+            _ if unit == Unit::Tma => Access::Global((bytes / LANES) as u32),
+            _ => Access::Shared((bytes / LANES) as u32),
+        };
+        let Some(at) = addresses else { return access.anywhere() };
+        let active = warp.known.active(data.guard, &self.patterns);
+        self.accesses.cost(access, at, active, &self.patterns)
+    }
+
+    /// Values that come from outside: parameters and places.
+    fn given(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+        let (grid, launch) = (self.program.grid, &self.program.scheduled.launch);
+        let cluster = i64::from(launch.cluster.max(1));
+        let value = match (data.op, &data.attr) {
+            (Opcode::Tid, _) => {
+                return Some(self.patterns.number(std::array::from_fn(|l| warp.thread + l as i64)));
+            }
+            (Opcode::Laneid, _) => return Some(self.patterns.number(std::array::from_fn(|l| l as i64))),
+            (Opcode::Const, Attr::Imm(v)) => Some(*v),
+            (Opcode::SharedBase | Opcode::ClusterRank | Opcode::TeamIndex, _) => Some(0),
+            (Opcode::CtaidX, _) => Some(self.place[0]),
+            (Opcode::CtaidY, _) => Some(self.place[1]),
+            (Opcode::CtaidZ, _) => Some(self.place[2]),
+            (Opcode::ClusterId, _) => Some(self.place[0] / cluster),
+            (Opcode::NctaidX, _) => Some(grid[0]),
+            (Opcode::NctaidY, _) => Some(grid[1]),
+            (Opcode::NctaidZ, _) => Some(grid[2]),
+            (Opcode::ClusterCount, _) => Some(grid[0] / cluster),
+            (Opcode::Elect, _) => Some(1),
+            (op @ (Opcode::LdParam32 | Opcode::LdParam64), Attr::Param(n)) => {
+                let size = match launch.params.get(*n as usize) {
+                    Some(Param::Argument { name }) => self.program.sizes.int(name),
+                    _ => None,
+                };
+                size.or_else(|| (op == Opcode::LdParam64).then(|| pointer(*n)))
+            }
+            _ => None,
+        };
+        value.map(Number::same)
+    }
+}
+
+/// The unit that an instruction takes, for how many cycles, and its latency.
+struct Occupies {
+    unit: Unit,
+    cycles: f64,
+    latency: f64,
+    /// Cycles of the unit's work that may wait in a queue while the warp goes on; `None` where it holds the warp until it
+    /// is done.
+    queued: Option<f64>,
+}
+
+fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, rates: &Rates, units: &mut Units, start: f64) {
+    let Attr::Wgmma(attr) = &data.attr else { return };
+    // Fragments hold the warp until the group before is done.
+    let start =
+        if attr.a.is_none() { warp.products.last().map_or(start, |end| end.max(start)) } else { start };
+    let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
+    let cycles = attr.cycles(rates) * groups;
+    let begins = units.take(Unit::Tensor, start, cycles);
+    if attr.a.is_none() {
+        let reads = rates.product_register_cycles / rates.product(attr.n.into(), false);
+        units.reads_registers(begins + reads * cycles);
+    }
+    warp.products.open = begins + cycles + rates.product_latency;
+    warp.now = start + 4.0 * f64::from(attr.k_steps);
+    let ready = warp.now;
+    warp.results(data, None, ready);
+}
+
+fn immediate(data: &InstData<'_>) -> i64 {
+    match data.attr {
+        Attr::Imm(v) => v,
+        _ => 0,
+    }
+}
