@@ -34,7 +34,7 @@ pub fn do_hoist_above_products(k: &mut Kernel) {
     }
 }
 
-/// Moves what only the accumulator of a product needs right before what only its operands need, and that before it.
+/// Moves what only the accumulator of a product needs right before the conversions of its operands, and those before it.
 fn lower_sums(k: &mut Kernel, block: Block, product: Inst) {
     let users = users(k);
     let at = k.blocks[block].insts.iter().position(|&i| i == product).unwrap_or(0);
@@ -45,7 +45,8 @@ fn lower_sums(k: &mut Kernel, block: Block, product: Inst) {
         return;
     }
     let mut operands = only_for(k, above, product, &args[1..], &users);
-    operands.retain(|&i| matches!(k.insts[i].op, Op::Cast));
+    let last = |r: &Value| users.get(r).is_some_and(|all| all.iter().all(|&u| u == product));
+    operands.retain(|&i| matches!(k.insts[i].op, Op::Cast) && k.results(i).iter().all(last));
     let place = |i: &Inst| u8::from(sums.contains(i)) + 2 * u8::from(operands.contains(i));
     k.blocks[block].insts[..at].sort_by_key(place);
 }
