@@ -108,7 +108,8 @@ impl Generator<'_> {
     fn turned(&mut self, input: usize, start: Value) -> Result<Option<Value>> {
         let Some(mut v) = self.load(input, Some(start))? else { return Ok(None) };
         // Weights come with a zero point. Now and then another operand is computed.
-        if self.inputs[input].converted.is_some() && self.choices.chance(1, 2) {
+        let is_weight = self.inputs[input].converted.is_some() && self.choices.chance(1, 2);
+        if is_weight && self.ty(v).elem().is_float() {
             let eight = self.b.float(8.0, self.ty(v).elem())?;
             self.known.insert(eight, Range::whole(8.0, 8.0));
             v = self.apply(Op::Binary(BinOp::Sub), &[v, eight], None).unwrap_or(v);
