@@ -8,7 +8,7 @@
 
 use crate::IselError;
 use crate::window::Window;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::layout::Axis;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
@@ -63,6 +63,13 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
     let mut order = Vec::new();
     k.walk(|_, inst| order.push(inst));
     order
+}
+
+/// The instructions that use each value, in program order.
+pub(crate) fn users(k: &Kernel) -> FxHashMap<Value, Vec<Inst>> {
+    let mut users: FxHashMap<Value, Vec<Inst>> = FxHashMap::default();
+    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
+    users
 }
 
 /// Whether an instruction loads a tile by scalar indices. A load of one element is a scalar.

@@ -15,7 +15,7 @@
 //! What is computed for the sums that a product begins with goes right before the conversion of its operands: another
 //! product may run meanwhile, and the scheduler finds the same places whatever the text's order was.
 
-use crate::tiles::{memory, program_order, written};
+use crate::tiles::{memory, program_order, users, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
 
@@ -71,13 +71,6 @@ fn only_for(
         }
     }
     found
-}
-
-/// The instructions that read each value.
-fn users(k: &Kernel) -> FxHashMap<Value, Vec<Inst>> {
-    let mut users: FxHashMap<Value, Vec<Inst>> = FxHashMap::default();
-    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
-    users
 }
 
 fn hoist(k: &mut Kernel, block: Block, first: usize, written: &FxHashSet<Value>) {

@@ -11,6 +11,7 @@
 //!
 //! Indices are sums and differences of `iota`s and scalars. The scalars are summed in 64 bits.
 
+use crate::tiles::users;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{
     BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, Value, ValueData, ValueDef, ValueList,
@@ -166,8 +167,7 @@ fn push_selects(k: &mut Kernel, block: Block, select: Inst) {
 
 /// Instructions of a block whose results only one instruction needs, without those behind the operand that it keeps.
 fn needed_by(k: &Kernel, block: Block, select: Inst, kept: Value) -> FxHashSet<Inst> {
-    let mut users: rustc_hash::FxHashMap<Value, Vec<Inst>> = rustc_hash::FxHashMap::default();
-    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
+    let users = users(k);
     let mut moved = FxHashSet::default();
     for &inst in k.blocks[block].insts.iter().rev() {
         let data = &k.insts[inst];

@@ -14,7 +14,7 @@
 //! for another reduction, the sum stays beside it.
 
 use super::types::Plan;
-use crate::tiles::above_lanes;
+use crate::tiles::{above_lanes, users};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::layout::{Axis, Basis, Layout};
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, ReduceOp, Type, Value};
@@ -24,7 +24,7 @@ pub(super) fn do_partial_sums(k: &Kernel, order: &[Inst], plan: &mut Plan) {
     if !plan.ways.partial_sums {
         return;
     }
-    let users = users(k, order);
+    let users = users(k);
     for &inst in order.iter().filter(|&&i| matches!(k.insts[i].op, Op::For)) {
         let sums = sums(k, &users, inst, plan);
         if !meets_anyway(k, inst, &sums, plan) {
@@ -54,17 +54,6 @@ fn meets_anyway(k: &Kernel, looped: Inst, sums: &[(Value, Vec<Inst>)], plan: &Pl
         matches!(k.insts[inst].op, Op::Reduce(..)) && sharing(k, inst, plan).is_none_or(|s| !s.is_empty())
     };
     k.blocks[k.insts[looped].blocks[0]].insts.iter().filter(meets).any(|inst| !leaves(inst))
-}
-
-/// The instructions that use each value.
-fn users(k: &Kernel, order: &[Inst]) -> FxHashMap<Value, Vec<Inst>> {
-    let mut users: FxHashMap<Value, Vec<Inst>> = FxHashMap::default();
-    for &inst in order {
-        for &arg in k.args(inst) {
-            users.entry(arg).or_default().push(inst);
-        }
-    }
-    users
 }
 
 /// A carried tile that is only added up, or only compared.
