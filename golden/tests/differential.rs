@@ -102,6 +102,16 @@ fn a_fresh_run_agrees() {
     assert!(tally.cases > 0, "seed {fresh}: {tally:?}");
 }
 
+/// The generator itself, on more seeds than there is time to run, and on those whose kernels it once made wrong.
+#[test]
+fn generated_kernels_verify() {
+    /// A divisor 7 of u2.
+    const ONCE_WRONG: &[u64] = &[25550];
+    let seeds = ONCE_WRONG.iter().copied().chain(FIRST_SEED..FIRST_SEED + 2000);
+    let shortest = seeds.map(|s| generate_from_seed(s).to_string().len()).min();
+    assert!(shortest.is_some_and(|bytes| bytes > 200), "{shortest:?}");
+}
+
 /// Short inputs are what a fuzzer starts from, and where it shrinks to.
 #[test]
 fn any_bytes_make_a_case() {

@@ -279,8 +279,12 @@ impl<'b> Generator<'b> {
     fn constant(&mut self, elem: Elem) -> Result<Value> {
         let v = self.choices.of(&[1i64, 2, 0, 3, 5]);
         let v = if elem.is_signed() && self.choices.chance(1, 4) { -v } else { v };
-        // Of the narrowest types only 0 and 1 fit whatever their sign.
-        let v = if elem == Elem::Bool || (!elem.is_float() && elem.bits() < 4) { v & 1 } else { v };
+        let v = if elem == Elem::Bool || is_narrow(elem) { v & 1 } else { v };
+        self.number(v, elem)
+    }
+
+    /// A constant scalar of this value, which fits the type.
+    fn number(&mut self, v: i64, elem: Elem) -> Result<Value> {
         let made = match elem.is_float() {
             true => self.b.float(v as f64, elem)?,
             false => self.b.int(v, elem)?,
@@ -303,6 +307,11 @@ impl<'b> Generator<'b> {
     fn index(&mut self, op: BinOp, x: Value, y: Value) -> Result<Value> {
         self.b.binary(op, x, y)
     }
+}
+
+/// Whether only 0 and 1 fit a type whatever its sign.
+fn is_narrow(elem: Elem) -> bool {
+    !elem.is_float() && elem.bits() < 4
 }
 
 /// A shape of these extents, all of which some tile has.

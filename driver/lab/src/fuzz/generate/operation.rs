@@ -1,7 +1,7 @@
 //! One operation on values in sight.
 
 use super::super::range::Range;
-use super::{Generator, Result, shape};
+use super::{Generator, Result, is_narrow, shape};
 use warplift_ir::tile::{BinOp, CmpOp, Dim, Op, ReduceOp, Shape, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
@@ -137,8 +137,7 @@ impl Generator<'_> {
     /// `|x| + 1`.
     fn positive(&mut self, x: Value) -> Result<Option<Value>> {
         let elem = self.ty(x).elem();
-        let one = if elem.is_float() { self.b.float(1.0, elem)? } else { self.b.int(1, elem)? };
-        self.known.insert(one, Range::whole(1.0, 1.0));
+        let one = self.number(1, elem)?;
         let Some(y) = self.apply(Op::Unary(UnOp::Abs), &[x], None) else { return Ok(None) };
         Ok(self.apply(Op::Binary(BinOp::Add), &[y, one], None))
     }
@@ -223,9 +222,7 @@ impl Generator<'_> {
             }
             false => {
                 let v = self.choices.of(&[3i64, 1, 2, 7]);
-                let c = if elem.is_float() { self.b.float(v as f64, elem)? } else { self.b.int(v, elem)? };
-                self.known.insert(c, Range::whole(v as f64, v as f64));
-                Some(c)
+                Some(self.number(if is_narrow(elem) { 1 } else { v }, elem)?)
             }
         };
         let op = if elem.is_int() { self.choices.of(&[BinOp::Div, BinOp::Rem]) } else { BinOp::Div };
