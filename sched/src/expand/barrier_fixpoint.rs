@@ -9,7 +9,7 @@
 //! A buffer that a loop only reads becomes visible before the loop. Inside the loop, the barriers of an iteration order
 //! most of its accesses. With two buffers in turn, the second buffer's barrier tells that all threads have read the
 //! first, so the next iteration stores to the first without another barrier. The state at the start of the body is a
-//! fixed point over the accesses in their order. If an iteration leaves more than that, all threads meet at its end.
+//! fixed point over the accesses in their order. A nested loop that opens with a barrier is one of them. If an iteration leaves more than that, all threads meet at its end.
 
 use super::role::Expand;
 use super::state::Touched;
@@ -96,6 +96,9 @@ impl<'p> Expand<'p, '_> {
                 return None;
             }
             let d = self.data(inside);
+            if d.blocks.first().is_some_and(|&b| self.meets_before(b)) {
+                self.meet(&mut seen, false);
+            }
             let accesses = touched(&d.attr, d.op);
             let scratch = |b: Buffer| self.kind(b) == BufferKind::Scratch;
             let tensor = matches!(d.attr, Attr::Wgmma(_));
@@ -104,10 +107,7 @@ impl<'p> Expand<'p, '_> {
                 false => seen[b].written || tensor && seen[b].unfenced,
             };
             if accesses.iter().filter(|a| scratch(a.0)).any(conflicts) {
-                for other in self.given.program.buffers.keys() {
-                    let unfenced = seen[other].unfenced && !tensor;
-                    seen[other] = Touched { unfenced, ..Touched::default() };
-                }
+                self.meet(&mut seen, tensor);
             }
             for (b, writes) in accesses.into_iter().filter(|a| !self.kind(a.0).is_ring()) {
                 let own = Touched { written: writes, read: !writes, unfenced: writes };
@@ -115,6 +115,13 @@ impl<'p> Expand<'p, '_> {
             }
         }
         Some(seen)
+    }
+
+    /// What is left of accesses behind a barrier of all threads, and a fence between the proxies if one stands there.
+    fn meet(&self, seen: &mut Scratch, fenced: bool) {
+        for b in self.given.program.buffers.keys() {
+            seen[b] = Touched { unfenced: seen[b].unfenced && !fenced, ..Touched::default() };
+        }
     }
 }
 

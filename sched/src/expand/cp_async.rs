@@ -56,6 +56,11 @@ impl Expand<'_, '_> {
         }
     }
 
+    /// Whether all threads meet before the loop of this body, for the copies of its first iteration.
+    pub fn meets_before(&self, body: Block) -> bool {
+        self.leading(body).into_iter().any(|r| self.opens_ahead(r))
+    }
+
     /// Whether threads meet for a stage under the products on the stage before it.
     fn opens_ahead(&self, ring: Ring) -> bool {
         let data = &self.given.schedule.rings[ring];
