@@ -159,9 +159,10 @@ impl<'a> Expand<'_, 'a> {
         }
         self.flight.flying = false;
         self.flight.groups = 0;
-        self.flight.flown.clear();
+        let flown: Vec<Value> = self.flight.flown.drain(..).map(|f| f.sum).collect();
         if let Some(part) = self.deferred.part.take() {
             self.deferred_part(part);
+            self.still_read(&flown);
         }
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
     }

@@ -221,12 +221,17 @@ impl<'p, 'a> Expand<'p, 'a> {
         for b in buffers {
             self.memory.seen.scratch[b] = self.memory.seen.scratch[b].after_barrier();
         }
-        // Products in flight continue to read.
-        for &event in &self.flight.events {
-            let product = self.given.program.func.def(event).map(|d| self.data(d));
-            for (b, _) in product.into_iter().flat_map(|d| touched(&d.attr, d.op)) {
-                self.memory.seen.scratch[b].read = true;
-            }
+        let flown = self.flight.flown.iter().map(|f| f.sum);
+        let sums: Vec<Value> = flown.chain(self.flight.events.iter().copied()).collect();
+        self.still_read(&sums);
+    }
+
+    /// Products in flight, given by one of their results each, continue to read their operands behind a barrier.
+    pub fn still_read(&mut self, products: &[Value]) {
+        let func = &self.given.program.func;
+        let products = products.iter().filter_map(|&v| func.def(v)).map(|d| &func.insts[d]);
+        for (b, _) in products.flat_map(|d| touched(&d.attr, d.op)) {
+            self.memory.seen.scratch[b].read = true;
         }
     }
 

@@ -108,11 +108,18 @@ const AHEAD: &[Known] = &[Known {
     why: "the producer waited for the scales' stage, which is handed back behind that of x",
 }];
 
+/// A fence behind the barrier instead of before it, where ordinary stores come before both: no rule sees what those write.
+const GATHERED: &[Known] = &[
+    Known { parts: ["moved behind", "`fence.proxy.async.shared::cta;`"], why: OWN_FENCE },
+    Known { parts: ["moved before", "`bar.sync 1, 256;`"], why: OWN_FENCE },
+];
+const OWN_FENCE: &str = "each reader's own fence covers the copies that the barrier told it of; ordinary stores write the \
+     numbers of rows, which threads read";
+
 /// For a deferred epilogue over tiles of 128 x 256: loops too short for it, in few tiles and in many, and long
 /// ones.
 const DEFERRED: &[(&str, u32)] = &[("136x264x64", 1), ("1288x8x192", 1), ("136x504x1344", 1)];
 
-/// The same where what C holds takes the room of a stage: the ring has three, which divide no long loop here.
 /// Epilogues that read a tile. A stage of the main loop's ring, or of the tile's, is filled again before the producer has
 /// to wait for the other, in long loops (as many iterations as stages) and in short ones (some fewer). With another number
 /// of stages one wait covers the other, and what stands before one of the hand-backs could go.
@@ -157,6 +164,25 @@ pub const CASES: &[Case] = &[
             &[("tiles=5,groups=4,rows=290,n=264,k=1344", 1), ("tiles=5,groups=4,rows=290,n=1288,k=64", 1)],
         ),
         &["group=list:0,1,1,3,-1", "first=list:0,3,131,140,0", "offsets=list:0,3,140,140,290"],
+    ),
+    knowing(
+        given(
+            case(
+                "moe_gemm",
+                "",
+                &[
+                    ("tiles=5,experts=4,tokens=145,top=2,n=264,k=1344", 1),
+                    ("tiles=5,experts=4,tokens=145,top=2,n=1288,k=64", 1),
+                ],
+            ),
+            &[
+                "order=perm",
+                "group=list:0,1,1,3,-1",
+                "first=list:0,3,131,140,0",
+                "offsets=list:0,3,140,140,290",
+            ],
+        ),
+        GATHERED,
     ),
     // Products in flight over an iteration.
     case(
