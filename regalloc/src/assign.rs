@@ -30,8 +30,11 @@ const RESERVED_PART: u32 = 12;
 
 /// Registers that the assembler needs beside `live` ones: none but in roles with products of warpgroups.
 pub fn reserve(func: &Func<'_>, live: u32) -> u32 {
-    let products = func.insts.values().any(|d| d.op == Opcode::Wgmma);
-    if products { live.div_ceil(RESERVED_PART) } else { 0 }
+    if has_products(func) { live.div_ceil(RESERVED_PART) } else { 0 }
+}
+
+fn has_products(func: &Func<'_>) -> bool {
+    func.insts.values().any(|d| d.op == Opcode::Wgmma)
 }
 
 /// Facts that are known before the allocation.
@@ -105,11 +108,8 @@ fn plan(
     let layout = place::place(&webs);
     let operands: Vec<Operand> = (0..planned.values.len()).map(|i| layout.operand(&webs, i)).collect();
     let peak_of = |early| pressure::peak(normal, live, planned, ranges, scalars, early, budget.target);
-    let mut peak = peak_of(true);
-    let products = reserve(&normal.func, peak.registers) > 0;
-    if !products {
-        peak = peak_of(false);
-    }
+    let products = has_products(&normal.func);
+    let mut peak = peak_of(products);
     if peak.registers > budget.registers && !products {
         peak = peak_of(true);
     }

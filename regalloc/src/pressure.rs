@@ -13,6 +13,7 @@ use crate::normalize::Normalized;
 use crate::pieces::walk;
 use crate::planned::Planned;
 use crate::ranges::Ranges;
+use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Func, Inst, Ty, Value};
 use warplift_ir::target::Target;
 
@@ -72,21 +73,33 @@ struct Now<'s, 'a> {
     normal: &'s Normalized<'a>,
     planned: &'s Planned,
     values: Vec<Value>,
+    /// One more than a value's place among them.
+    place: SecondaryMap<Value, u32>,
     count: Count,
 }
 
 impl Now<'_, '_> {
     fn add(&mut self, v: Value) {
-        if self.planned.get(v).is_none() && !self.values.contains(&v) {
+        if self.place[v] == 0 && self.planned.get(v).is_none() {
             self.values.push(v);
+            self.place[v] = self.values.len() as u32;
             self.change(v, |a, b| a + b);
         }
     }
 
     fn remove(&mut self, v: Value) {
-        if let Some(at) = self.values.iter().position(|&w| w == v) {
-            self.values.swap_remove(at);
+        if let Some(at) = std::mem::take(&mut self.place[v]).checked_sub(1) {
+            self.values.swap_remove(at as usize);
+            if let Some(&moved) = self.values.get(at as usize) {
+                self.place[moved] = at + 1;
+            }
             self.change(v, |a, b| a - b);
+        }
+    }
+
+    fn clear(&mut self) {
+        while let Some(&v) = self.values.last() {
+            self.remove(v);
         }
     }
 
@@ -98,8 +111,9 @@ impl Now<'_, '_> {
 /// Visits, from the last point to the first, every point with the scalars live there.
 fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: impl FnMut(usize, &Now)) {
     let func = &normal.func;
+    let place = SecondaryMap::with_capacity(func.values.len());
+    let mut now = Now { normal, planned, values: Vec::new(), place, count: Count::default() };
     for block in (0..live.blocks.len()).rev() {
-        let mut now = Now { normal, planned, values: Vec::new(), count: Count::default() };
         live.live_out[block].iter().for_each(|v| now.add(v));
         let insts = &func.blocks[live.blocks[block]].insts;
         for (at, &inst) in insts.iter().enumerate().rev() {
@@ -112,6 +126,7 @@ fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: 
             visit(point, &now);
         }
         visit(2 * live.start[block] as usize + 1, &now);
+        now.clear();
     }
 }
 
@@ -143,16 +158,16 @@ pub(crate) fn longest(
     point: usize,
     n: usize,
 ) -> Vec<Value> {
-    let mut length: rustc_hash::FxHashMap<Value, u32> = rustc_hash::FxHashMap::default();
+    let mut length: SecondaryMap<Value, u32> = SecondaryMap::with_capacity(normal.func.values.len());
     let mut there = Vec::new();
     scan(normal, live, planned, |p, now| {
-        let words = now.values.iter().filter(|&&v| normal.func.ty(v) == Ty::B32);
-        words.clone().for_each(|&v| *length.entry(v).or_default() += 1);
+        now.values.iter().for_each(|&v| length[v] += 1);
         if p == point {
-            there = words.copied().collect();
+            there.clone_from(&now.values);
         }
     });
-    there.sort_by_key(|v| (std::cmp::Reverse(length.get(v).copied().unwrap_or(0)), *v));
+    there.retain(|&v| normal.func.ty(v) == Ty::B32);
+    there.sort_by_key(|&v| (std::cmp::Reverse(length[v]), v));
     there.truncate(n);
     there
 }
