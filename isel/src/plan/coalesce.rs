@@ -15,6 +15,8 @@ use super::types::{Plan, StorePlan};
 use crate::Result;
 use crate::tiles::{accessed, extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
@@ -94,7 +96,7 @@ pub fn widen(k: &Kernel, inst: Inst, tile: Value, dim: usize, block: &mut [u32])
     if !matches!(k.insts[inst].op, Op::Load) {
         return;
     }
-    for (d, vector) in stores(k, tile, 8) {
+    for (d, vector) in stores(k, tile) {
         if d != dim {
             block[d] = block[d].max(vector);
         }
@@ -102,25 +104,50 @@ pub fn widen(k: &Kernel, inst: Inst, tile: Value, dim: usize, block: &mut [u32])
     fit(block, dim, &extents(k, tile), warps(k, inst));
 }
 
-/// The contiguous dimension and vector width of every store of a tile or of a tile with the same layout.
-fn stores(k: &Kernel, v: Value, fuel: u32) -> Vec<(usize, u32)> {
+/// How far away from a load its stores are looked for.
+const REACH: usize = 8;
+
+/// The dimensions of a loaded tile, in the order of one that is made of it.
+type Dims = SmallVec<[usize; 4]>;
+
+/// The contiguous dimension and vector width of every store of a tile or of one made of it element by element. Values
+/// are followed a step of all of them at a time, and none twice: chains that part and meet again cost no more than others.
+fn stores(k: &Kernel, v: Value) -> Vec<(usize, u32)> {
     let mut found = Vec::new();
-    for (inst, data) in k.insts.iter().filter(|_| fuel > 0) {
-        let args = k.args(inst);
-        let Some(at) = args.iter().position(|&a| a == v) else { continue };
-        match &data.op {
-            Op::Store if at + 1 == args.len() => {
-                found.extend(unit_dim(k, args[0]).map(|d| (d, vector_elements(k, inst, v))));
+    let mut front: FxHashMap<Value, Vec<Dims>> = FxHashMap::default();
+    front.insert(v, vec![(0..extents(k, v).len()).collect()]);
+    let mut seen = front.clone();
+    for _ in 0..REACH {
+        let mut next: FxHashMap<Value, Vec<Dims>> = FxHashMap::default();
+        for inst in k.insts.keys() {
+            let all = k.args(inst).iter().enumerate().filter_map(|(at, a)| Some((at, front.get(a)?)));
+            for (dims, at) in all.flat_map(|(at, all)| all.iter().map(move |d| (d, at))) {
+                let Some(above) = follow(k, inst, at, dims, &mut found) else { continue };
+                let known = seen.entry(k.result(inst)).or_default();
+                if !known.contains(&above) {
+                    known.push(above.clone());
+                    next.entry(k.result(inst)).or_default().push(above);
+                }
             }
-            Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Fma | Op::Cast => {
-                found.extend(stores(k, k.result(inst), fuel - 1));
-            }
-            Op::Trans(perm) => {
-                let above = stores(k, k.result(inst), fuel - 1);
-                found.extend(above.into_iter().map(|(d, n)| (usize::from(perm[d]), n)));
-            }
-            _ => {}
         }
+        if next.is_empty() {
+            break;
+        }
+        front = next;
     }
     found
+}
+
+/// Notes a store of a tile, or says in which order the result of an operation on it has its dimensions.
+fn follow(k: &Kernel, inst: Inst, at: usize, dims: &Dims, found: &mut Vec<(usize, u32)>) -> Option<Dims> {
+    let args = k.args(inst);
+    match &k.insts[inst].op {
+        Op::Store if at + 1 == args.len() => {
+            found.extend(unit_dim(k, args[0]).map(|d| (dims[d], vector_elements(k, inst, args[at]))));
+            None
+        }
+        Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Fma | Op::Cast => Some(dims.clone()),
+        Op::Trans(perm) => Some(perm.iter().map(|&p| dims[usize::from(p)]).collect()),
+        _ => None,
+    }
 }
