@@ -165,24 +165,27 @@ pub const CASES: &[Case] = &[
         ),
         &["group=list:0,1,1,3,-1", "first=list:0,3,131,140,0", "offsets=list:0,3,140,140,290"],
     ),
-    knowing(
-        given(
-            case(
-                "moe_gemm",
-                "",
+    capped(
+        knowing(
+            given(
+                case(
+                    "moe_gemm",
+                    "",
+                    &[
+                        ("tiles=5,experts=4,tokens=145,top=2,n=264,k=1344", 1),
+                        ("tiles=5,experts=4,tokens=145,top=2,n=1288,k=64", 1),
+                    ],
+                ),
                 &[
-                    ("tiles=5,experts=4,tokens=145,top=2,n=264,k=1344", 1),
-                    ("tiles=5,experts=4,tokens=145,top=2,n=1288,k=64", 1),
+                    "order=perm",
+                    "group=list:0,1,1,3,-1",
+                    "first=list:0,3,131,140,0",
+                    "offsets=list:0,3,140,140,290",
                 ],
             ),
-            &[
-                "order=perm",
-                "group=list:0,1,1,3,-1",
-                "first=list:0,3,131,140,0",
-                "offsets=list:0,3,140,140,290",
-            ],
+            GATHERED,
         ),
-        GATHERED,
+        &[(Mutation::Move, 4)],
     ),
     // Products in flight over an iteration.
     case(
