@@ -175,7 +175,7 @@ pub const CASES: &[Case] = &[
         "gemm",
         "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; kernel: persistent, raster counter",
         // In loops shorter than their ring the ring of tiles alone holds the producer back.
-        &[("328x136x32", 1), ("264x136x328", 2), ("712x72x8", 2)],
+        &[("328x136x32", 1), ("264x136x328", 2), ("712x72x8", 2), ("200x136x0", 1)],
     ),
     case("softmax", "BM = 1, BN = 1024; kernel: persistent, warps 4, raster counter", &[("9x1000", 2)]),
     // Teams that take tiles in turn.
