@@ -93,6 +93,8 @@ impl Explained {
             let handed = match d.fill {
                 RingFill::Tma => format!("barriers at {}", self.smem.barriers[r]),
                 RingFill::CpAsync => "copies of the threads".to_owned(),
+                RingFill::NextTileByThreads => "drawn from a counter by a thread".to_owned(),
+                RingFill::NextTile => format!("drawn from a counter, barriers at {}", self.smem.barriers[r]),
                 RingFill::Handoff | RingFill::Helper => {
                     format!("handed on, barriers at {}", self.smem.barriers[r])
                 }

@@ -203,13 +203,7 @@ impl Lints<'_> {
 
     fn tiles_in_order(&mut self) {
         let (w, rank) = (self.mapping.whole, self.written.grid.len());
-        let word = match w.raster {
-            Raster::Linear => return,
-            Raster::Paired => "raster paired".to_owned(),
-            Raster::Square => "raster square".to_owned(),
-            Raster::BandM(n) => format!("raster band_m {n}"),
-            Raster::BandN(n) => format!("raster band_n {n}"),
-        };
+        let Some(word) = w.raster_words() else { return };
         match w.raster {
             _ if !w.persistent => self.remark(
                 Item::Kernel,

@@ -159,7 +159,17 @@ impl<'a> Build<'a> {
 fn attr(shape: &Shape, persistent: bool) -> LoopAttr {
     let name = if persistent { "tile" } else { "t" }.to_owned();
     let (depth, wait) = if persistent { (None, None) } else { (shape.wish, shape.wait) };
-    LoopAttr { name, depth, producers: 1, wait, mma_order: None, persistent, most: None, overlapped: false }
+    LoopAttr {
+        name,
+        depth,
+        producers: 1,
+        wait,
+        mma_order: None,
+        persistent,
+        counter: None,
+        most: None,
+        overlapped: false,
+    }
 }
 
 fn launch() -> LaunchInfo {

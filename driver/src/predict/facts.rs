@@ -113,6 +113,7 @@ fn is_atomic(op: Opcode) -> bool {
             | RedGlobalAddBf16x2
             | AtomAddU32
             | AtomIncU32
+            | AtomNextU32
             | AtomAddF32
             | AtomMinS32
             | AtomMaxS32

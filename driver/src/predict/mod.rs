@@ -26,6 +26,7 @@
 
 mod accesses;
 mod barriers;
+mod drawn;
 mod facts;
 mod floor;
 mod lanes;
@@ -203,7 +204,9 @@ fn walk_blocks(
     let (first, units, walked) = walks.cost([0; 3])?;
     let last = walks.last;
     let costs = Costs::new(grid, first, &mut walks);
-    let end = last + launch::end(&costs, blocks, Places { multiprocessors, resident });
+    let drawn = walked.draws.then(|| drawn::end(&walks.program, first.together, blocks)).flatten();
+    let end = drawn.unwrap_or_else(|| launch::end(&costs, blocks, Places { multiprocessors, resident }));
+    let end = last + end;
     let rate = target.rates.memory_bytes_per_cycle;
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;

@@ -70,9 +70,9 @@ impl Updates {
         self.words.get(&at).copied()
     }
 
-    /// Whether no word is known.
+    /// Whether no word is known, and nothing that could be told by one.
     pub fn knows_no_word(&self) -> bool {
-        self.words.is_empty()
+        self.words.is_empty() && self.draws.is_empty()
     }
 
     /// A store of one register or more at an address; `None` where the number is not known.

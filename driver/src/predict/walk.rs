@@ -17,7 +17,7 @@ use super::{PredictError, STEPS};
 use crate::problem::Sizes;
 use std::collections::BTreeSet;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Inst, Role, Scheduled};
+use warplift_ir::machine::{Func, Inst, Role, Scheduled};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target};
 
@@ -70,6 +70,41 @@ impl<'s, 'a> Program<'s, 'a> {
     }
 }
 
+/// The work of a program that draws tiles, counted without times: copies, and one for each tile, of a role that copies;
+/// else instructions.
+#[derive(Clone, Copy, Debug)]
+pub struct Skimmed {
+    /// Of its first tile.
+    pub tile: u64,
+    /// Of all its tiles, if it was counted to the end.
+    pub all: u64,
+    /// Instructions that were counted for it.
+    pub effort: u64,
+    /// Tiles of the launch.
+    pub tiles: u64,
+}
+
+impl<'s, 'a> Program<'s, 'a> {
+    /// The role that draws tiles, from the tile of this number on: to the program's end, or through that tile alone. `None`
+    /// if no role draws, or if there is too much to count.
+    pub fn skim_tiles(&self, tile: i64, whole: bool) -> Option<Skimmed> {
+        let mut walk = Walk::new(self, [tile, 0, 0], Arrival::Last);
+        let roles = self.scheduled.roles.iter().zip(&self.roles);
+        let draws = |w: &Warp<'_, 'a>| w.func.insts.values().any(|d| d.op == Opcode::AtomNextU32);
+        let mut warp = roles.flat_map(|(role, facts)| Warp::of(role, facts)).find(draws)?;
+        walk.skim_until(&mut warp, |w| w.drawn == 1)?;
+        let issued = walk.skim_until(&mut warp, |w| w.drawn == 2)?;
+        let copied = walk.copied;
+        let rest = if whole { walk.skim(&mut warp)? } else { 0 };
+        let tiles = walk.most.filter(|&most| most >= 0 && walk.drawn > 0)? as u64 + 1;
+        let turns = u64::from(walk.drawn);
+        Some(match copies(warp.func) {
+            true => Skimmed { tile: copied + 1, all: walk.copied + turns, effort: issued + rest, tiles },
+            false => Skimmed { tile: issued, all: issued + rest, effort: issued + rest, tiles },
+        })
+    }
+}
+
 /// A block being walked.
 struct Walk<'l, 's, 'a> {
     program: &'l Program<'s, 'a>,
@@ -86,6 +121,11 @@ struct Walk<'l, 's, 'a> {
     /// When the first warp waited for the launch before.
     before_wait: Option<f64>,
     steps: u64,
+    /// Tiles that were drawn from a counter, and the number to which it counts, where that is known.
+    drawn: u32,
+    most: Option<i64>,
+    /// Copies that were counted.
+    copied: u64,
 }
 
 /// What a walk saw.
@@ -106,6 +146,8 @@ pub struct Walked {
     pub before_wait: Option<f64>,
     /// Blocks that count themselves at a counter, of which the last one does what is left; 1 without one.
     pub sharers: i64,
+    /// Whether it drew tiles from a counter.
+    pub draws: bool,
 }
 
 impl<'l, 's, 'a> Walk<'l, 's, 'a> {
@@ -127,6 +169,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             trips,
             before_wait,
             steps,
+            drawn: 0,
+            most: None,
+            copied: 0,
         }
     }
 
@@ -193,6 +238,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             phases,
             before_wait: self.before_wait,
             sharers: self.updates.sharers(),
+            draws: self.drawn > 0,
         }
     }
 
@@ -225,8 +271,13 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     /// Instructions that a warp has still to issue: its branches are followed, and nothing is waited for. `None` if they
     /// are too many to count.
     fn skim(&mut self, warp: &mut Warp<'l, 'a>) -> Option<u64> {
+        self.skim_until(warp, |_| false)
+    }
+
+    /// The same up to a point.
+    fn skim_until(&mut self, warp: &mut Warp<'l, 'a>, at: impl Fn(&Self) -> bool) -> Option<u64> {
         (0..SKIMMED).find(|_| {
-            let over = warp.ended;
+            let over = warp.ended || at(self);
             if !over {
                 self.pass(warp);
             }
@@ -246,6 +297,8 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             Opcode::Ret | Opcode::Trap => warp.ended = true,
             Opcode::Br => warp.jump(inst, 0),
             Opcode::BrIf => drop(warp.branch(inst, data)),
+            Opcode::StShared if self.drawn > 0 => self.note(warp, data),
+            op if op.is_async_load() => self.copied += 1,
             _ => {
                 let number = self.number(warp, data, facts);
                 warp.results(data, number, 0.0);
@@ -292,6 +345,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a role issues copies: its other instructions take no time of those that compute.
+fn copies(func: &Func<'_>) -> bool {
+    func.insts.values().any(|d| d.op.is_async_load())
 }
 
 /// Whether enough is known of the loops of those that have not ended.

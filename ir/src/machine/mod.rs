@@ -406,6 +406,10 @@ pub struct LoopAttr {
     pub mma_order: Option<bool>,
     /// Whether it is the loop over the tiles of a persistent kernel.
     pub persistent: bool,
+    /// The kernel's parameter with the address of a counter. The value of the loop's counter in the next iteration is then
+    /// the step and what the program draws there, and not the step more than now. The counter counts from 0 to one less
+    /// than `high`, and wraps: each iteration of each program draws once.
+    pub counter: Option<u32>,
     /// Upper bound on the iterations, if the signature gives one.
     pub most: Option<u32>,
     /// Whether the modulo scheduler rotated it. Its awaits then stand where products must have completed, not where their

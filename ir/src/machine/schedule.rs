@@ -18,6 +18,9 @@ pub enum BufferKind {
     /// Stages of a ring. A helper warp fills them with values that are identical in every warp, and all computing warps
     /// read them.
     Helper,
+    /// Stages of a ring. The role that draws tiles from a counter fills them with the number of the next tile, and all other
+    /// roles read them. A program has one such buffer at most.
+    NextTile,
     /// Slots used in turn. Threads fill them, each warp its own part, and tensor copies to global memory read them.
     Staging,
     /// One copy with barriers around it. Threads fill and read it; tensor cores may read it.
@@ -27,7 +30,7 @@ pub enum BufferKind {
 impl BufferKind {
     /// Whether a ring's barriers hand its stages over.
     pub fn is_ring(self) -> bool {
-        matches!(self, Self::Ring | Self::Handoff | Self::Helper)
+        matches!(self, Self::Ring | Self::Handoff | Self::Helper | Self::NextTile)
     }
 }
 
@@ -128,6 +131,12 @@ pub enum RingFill {
     Handoff,
     /// Stores of the helper for all consumer warps, lane by lane. Barriers in shared memory hand its stages over.
     Helper,
+    /// A store of the producer for all other roles: the number of the next tile. Barriers in shared memory hand its stages
+    /// over.
+    NextTile,
+    /// A store of one computing thread for the others, where there is no producer: the number of the next tile. A barrier
+    /// of the threads hands its stages over.
+    NextTileByThreads,
 }
 
 impl RingFill {
@@ -136,9 +145,14 @@ impl RingFill {
         matches!(self, Self::Handoff | Self::Helper)
     }
 
+    /// Whether its stages hold the number of the next tile.
+    pub fn is_next_tile(self) -> bool {
+        matches!(self, Self::NextTile | Self::NextTileByThreads)
+    }
+
     /// Whether barriers in shared memory hand its stages over, a full and an empty one for each stage.
     pub fn has_barriers(self) -> bool {
-        self != Self::CpAsync
+        !matches!(self, Self::CpAsync | Self::NextTileByThreads)
     }
 }
 

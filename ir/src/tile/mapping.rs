@@ -245,6 +245,9 @@ pub struct KernelMapping {
     pub persistent: bool,
     /// Tile order.
     pub raster: Raster,
+    /// Whether a persistent kernel's programs draw their tiles from a counter in memory, in the order of `raster`: a
+    /// program takes the next tile when it has done the one before. Otherwise each takes the same number.
+    pub counter: bool,
     /// Store time.
     pub epilogue: Epilogue,
     /// Blocks of a cluster along grid dimension 0. Shared operands are multicast.
@@ -272,11 +275,28 @@ pub struct KernelMapping {
     pub pdl: bool,
 }
 
+impl KernelMapping {
+    /// The words about the order of tiles: `raster counter band_m 16`; `None` for the default.
+    pub fn raster_words(&self) -> Option<String> {
+        let order = match self.raster {
+            Raster::Linear => None,
+            Raster::Square => Some("square".to_owned()),
+            Raster::Paired => Some("paired".to_owned()),
+            Raster::BandM(n) => Some(format!("band_m {n}")),
+            Raster::BandN(n) => Some(format!("band_n {n}")),
+        };
+        let words: Vec<String> =
+            self.counter.then(|| "counter".to_owned()).into_iter().chain(order).collect();
+        (!words.is_empty()).then(|| format!("raster {}", words.join(" ")))
+    }
+}
+
 impl Default for KernelMapping {
     fn default() -> Self {
         Self {
             persistent: false,
             raster: Raster::Linear,
+            counter: false,
             epilogue: Epilogue::Direct,
             cluster: 1,
             pingpong: 1,

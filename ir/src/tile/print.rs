@@ -507,13 +507,7 @@ fn array_words(array: ArrayMapping) -> Vec<&'static str> {
 fn whole_items(whole: &KernelMapping) -> Vec<String> {
     let mut items = Vec::new();
     items.extend(whole.persistent.then(|| "persistent".to_owned()));
-    items.extend(match whole.raster {
-        Raster::Linear => None,
-        Raster::Square => Some("raster square".to_owned()),
-        Raster::Paired => Some("raster paired".to_owned()),
-        Raster::BandM(n) => Some(format!("raster band_m {n}")),
-        Raster::BandN(n) => Some(format!("raster band_n {n}")),
-    });
+    items.extend(whole.raster_words());
     items.extend(match whole.epilogue {
         Epilogue::Direct => None,
         Epilogue::Deferred => Some("epilogue deferred".to_owned()),

@@ -91,12 +91,13 @@ fn wholes() -> impl Strategy<Value = KernelMapping> {
     let epilogue = select(vec![Epilogue::Direct, Epilogue::Deferred, Epilogue::Warps]);
     let products = select(vec![Products::Fit, Products::Wgmma, Products::MmaSync]);
     let counts = (count(), count(), count(), count(), of(count()), of(count()));
-    (any::<[bool; 3]>(), raster, epilogue, products, counts).prop_map(
-        |([persistent, bulk_store, pdl], raster, epilogue, products, counts)| {
+    (any::<[bool; 4]>(), raster, epilogue, products, counts).prop_map(
+        |([persistent, counter, bulk_store, pdl], raster, epilogue, products, counts)| {
             let (cluster, pingpong, blocks, resident, warps, chunk) = counts;
             KernelMapping {
                 persistent,
                 raster,
+                counter,
                 epilogue,
                 cluster,
                 pingpong,

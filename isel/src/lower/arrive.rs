@@ -1,4 +1,4 @@
-//! Workspaces, and the count of blocks that arrive.
+//! Workspaces, the count of blocks that arrive, and the counter from which programs draw tiles.
 //!
 //! ```text
 //!  every thread: its stores ─ barrier ─┐
@@ -13,11 +13,14 @@
 use super::Lower;
 use crate::Result;
 use crate::facts::{WORKSPACE_ALIGN, launch_expr};
-use warplift_ir::machine::{self, Attr, Guard, NewInst, Place, Ty};
+use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
 use warplift_ir::manifest::{Expr, ExprOp, Param};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst};
 use warplift_ir::types::Elem;
+
+/// Bytes of the next tile's number in shared memory.
+const NEXT_TILE_BYTES: u32 = 4;
 
 impl Lower<'_, '_> {
     /// An array in the launch's workspace: its address is a parameter.
@@ -31,20 +34,31 @@ impl Lower<'_, '_> {
             elements = Expr::op(ExprOp::Mul, elements, Expr::op(ExprOp::Max, extent, Expr::zero()));
         }
         let bits = Expr::Const(k.ty(k.result(inst)).elem().bits().into());
-        let bits = Expr::op(ExprOp::Mul, elements, bits);
-        let align = Expr::Const(WORKSPACE_ALIGN);
-        let whole = Expr::op(ExprOp::CeilDiv, bits, Expr::Const(8 * WORKSPACE_ALIGN));
-        let bytes = Expr::op(ExprOp::Mul, whole, align);
-        let offset = self.workspace.clone();
-        self.workspace = Expr::op(ExprOp::Add, offset.clone(), bytes);
-        let number = self.params.len() as u32;
-        self.params.push(Param::Workspace { offset });
+        let number = self.workspace_of(Expr::op(ExprOp::Mul, elements, bits));
         let new = NewInst::new(Opcode::LdParam64, &[], &[Ty::B64]).attr(Attr::Param(number));
         let address = self.at_entry().value(new);
         let address = self.at_entry().op(Opcode::ToGlobal, &[address], Ty::B64);
         self.func.values[address].uniform = true;
         self.set(k.result(inst), address);
         Ok(())
+    }
+
+    /// A part of the workspace with so many bits: the number of the parameter with its address.
+    fn workspace_of(&mut self, bits: Expr) -> u32 {
+        let align = Expr::Const(WORKSPACE_ALIGN);
+        let whole = Expr::op(ExprOp::CeilDiv, bits, Expr::Const(8 * WORKSPACE_ALIGN));
+        let bytes = Expr::op(ExprOp::Mul, whole, align);
+        let offset = self.workspace.clone();
+        self.workspace = Expr::op(ExprOp::Add, offset.clone(), bytes);
+        self.params.push(Param::Workspace { offset });
+        self.params.len() as u32 - 1
+    }
+
+    /// The counter from which programs draw tiles, and the stages in which a block hands on the next tile's number.
+    pub(super) fn tile_counter(&mut self) -> u32 {
+        let (bytes, kind) = (NEXT_TILE_BYTES, BufferKind::NextTile);
+        self.buffers.push(BufferData { name: "next tile".to_owned(), bytes, align: bytes, kind });
+        self.workspace_of(Expr::Const(Elem::Uint(32).bits().into()))
     }
 
     /// Counts this block at an element. All its threads learn whether it is the last one.

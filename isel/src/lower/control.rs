@@ -27,7 +27,8 @@ impl Lower<'_, '_> {
         }
         let body = k.insts[inst].blocks[0];
         let lowered = self.func.new_block();
-        let attr = self.loop_attr(inst);
+        let counter = (self.counter && k.attrs[inst].persistent).then(|| self.tile_counter());
+        let attr = self.loop_attr(inst, counter);
         let params = k.blocks[body].params.clone();
         let counter = self.func.append_param(lowered, Ty::B32, true);
         self.set(params[0], counter);
@@ -53,7 +54,7 @@ impl Lower<'_, '_> {
     }
 
     /// The facts about a loop that scheduling needs.
-    fn loop_attr(&self, inst: Inst) -> Attr {
+    fn loop_attr(&self, inst: Inst, counter: Option<u32>) -> Attr {
         let attrs = &self.k.attrs[inst];
         let mapping = attrs.looped.unwrap_or_default();
         let depth = match mapping.pipeline {
@@ -67,6 +68,7 @@ impl Lower<'_, '_> {
             wait: mapping.wait,
             mma_order: mapping.mma_order.map(|n| n > 0),
             persistent: attrs.persistent,
+            counter,
             most: crate::facts::trips(self.k, inst),
             overlapped: false,
         }))

@@ -129,6 +129,8 @@ struct Lower<'k, 'a> {
     warp: Option<machine::Value>,
     staging: FxHashMap<u32, machine::Buffer>,
     persistent: bool,
+    /// Whether its programs draw tiles from a counter.
+    counter: bool,
     /// Teams of a block that alternate tiles (ping-pong).
     teams: u32,
     /// Blocks that share a tile.
@@ -189,6 +191,7 @@ pub fn do_lower<'a>(
         warp: None,
         staging: FxHashMap::default(),
         persistent: mapping.whole.persistent,
+        counter: mapping.whole.counter && mapping.whole.persistent,
         teams: mapping.whole.pingpong.max(1),
         blocks: mapping.whole.blocks.max(1),
         neighbours: mapping.whole.cluster.max(1),

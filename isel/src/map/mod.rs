@@ -35,6 +35,7 @@ mod fixed_loads;
 mod fuse_accumulator;
 mod hoist_above_products;
 mod k_blocks;
+mod longest_first;
 mod mask_to_branch;
 mod mma_variant;
 mod narrow_indices;

@@ -5,6 +5,7 @@
 //!                           ─►   for tile in program_id .. tiles step program_count { i, j = raster(tile); body }
 //! ```
 
+use super::longest_first::{Longest, longest_along, longest_first};
 use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
 use super::scalar_ops::{I32, scalar};
@@ -24,6 +25,7 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
     let paired = mapping.whole.raster == Raster::Paired;
+    let longest = longest(k, mapping);
     let grid = neighbours(k, cluster);
     let tiles = (!paired).then(|| tile_count(k, &grid, cluster));
     let id = scalar(k, entry, Op::ProgramId, &[]);
@@ -44,8 +46,9 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
         Some(f) => f.decode(k, body, &grid, tile),
         None => {
             let programs = target.multiprocessors;
-            let walk = |k: &mut Kernel, grid: &[Value], tile| {
-                Tiles { block: body, grid, footprint, raster, cluster, programs }.decode(k, tile)
+            let walk = |k: &mut Kernel, grid: &[Value], tile| match longest.filter(|l| l.0 < grid.len()) {
+                Some((d, end)) => longest_first(k, (entry, body), (grid, d, end), (tile, count)),
+                None => Tiles { block: body, grid, footprint, raster, cluster, programs }.decode(k, tile),
             };
             match (mapping.is_shared_out(), grid.split_last()) {
                 (true, Some((_, tiles))) => slice_by_slice(k, (entry, body), (tiles, cluster), tile, walk),
@@ -63,6 +66,14 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
+}
+
+/// The dimension along which tiles get longer or shorter: programs that draw tiles begin with the longest. Bands keep their
+/// order, for the L2 cache.
+fn longest(k: &Kernel, mapping: &Mapping) -> Option<(usize, Longest)> {
+    let draws = mapping.whole.counter && mapping.whole.raster == Raster::Linear;
+    let along = |d: usize| Some((d, longest_along(k, d as u8).filter(|_| draws)?));
+    (0..k.grid.len()).find_map(along)
 }
 
 /// Where blocks share out a loop: all tiles of a slice in the raster's order, then those of the next one. Tiles that run

@@ -53,7 +53,8 @@ pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVaria
     let budget = RESERVE.map(|r| share.saturating_sub(r));
     let cut = Cut { mapping, target, threads };
     let mut ahead = Vec::new();
-    if mapping.whole.persistent {
+    // A tile that is drawn from a counter is known only when it is begun.
+    if mapping.whole.persistent && !mapping.whole.counter {
         do_smem_once(k);
         ahead = loads(k);
     }

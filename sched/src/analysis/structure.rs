@@ -28,6 +28,11 @@ pub(crate) fn is_tile_loop(func: &Func<'_>, inst: Inst) -> bool {
     matches!(&func.insts[inst].attr, Attr::Loop(l) if l.persistent)
 }
 
+/// Whether a loop draws its next counter from memory.
+pub(crate) fn draws_tiles(func: &Func<'_>, inst: Inst) -> bool {
+    matches!(&func.insts[inst].attr, Attr::Loop(l) if l.counter.is_some())
+}
+
 /// The body of the loop over tiles.
 pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
     let outer = tile_loop(func);

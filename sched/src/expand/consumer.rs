@@ -140,6 +140,8 @@ impl<'a> Expand<'_, 'a> {
                 (true, _) => {}
                 (false, RingFill::Tma | RingFill::Handoff | RingFill::Helper) => self.wait_stage(ring),
                 (false, RingFill::CpAsync) => self.open_copies(ring),
+                // No await names the stages of these.
+                (false, RingFill::NextTile | RingFill::NextTileByThreads) => {}
             }
         }
     }

@@ -229,6 +229,7 @@ impl<'a> Expand<'_, 'a> {
         self.forget_global_inside(l.inst);
         let overlapped = matches!(&d.attr, Attr::Loop(l) if l.overlapped);
         let outer = std::mem::replace(&mut self.flight.exact, overlapped);
+        self.draw_tile(l.inst);
         let yields = self.walk_round_robin(d.blocks[0])?;
         self.keep_assumed(assumed);
         self.flight.exact = outer;
@@ -237,8 +238,7 @@ impl<'a> Expand<'_, 'a> {
 
     /// Computes the next iteration's counter, and whether there is a next iteration.
     fn count_on(&mut self, l: &Rotated<'_>, counter: &mut Value) -> Value {
-        let step = self.value(self.data(l.inst).args[2]);
-        *counter = self.at().add(*counter, step);
+        *counter = self.next_counter(l.inst, *counter);
         self.at().compare(CmpOp::Lt, *counter, l.high)
     }
 

@@ -103,7 +103,7 @@ impl Expand<'_, '_> {
         let deferred_values = pending(&self.given.program.func, deferral);
         let types: Vec<Ty> = deferred_values.iter().map(|&v| self.given.program.func.ty(v)).collect();
         let rings = self.rings_inside(outer);
-        let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
+        let [low, high] = [self.value(d.args[0]), self.value(d.args[1])];
         let body = self.code.func.new_block();
         let exit = self.code.func.new_block();
         let nothing: Vec<Value> = types.iter().map(|&t| self.nothing_of(t)).collect();
@@ -119,12 +119,13 @@ impl Expand<'_, '_> {
         self.from.env.insert(source, counter);
         self.kept_params(body, &deferred_values, &types, &rings);
         self.forget_scratch();
+        self.draw_tile(outer);
         self.walk(d.blocks[0])?;
         self.deferred.overlay.clear();
         let next: Vec<Value> = deferred_values.iter().map(|&v| self.value(v)).collect();
         let have = self.at().imm_of(Ty::Pred, 1);
+        let counter = self.next_counter(outer, counter);
         let out = [next, vec![have], self.ring_values(&rings)].concat();
-        let counter = self.at().add(counter, step);
         let more = self.at().compare(CmpOp::Lt, counter, high);
         self.branch(more, (body, &[&[counter], &out[..]].concat()), (exit, &out));
 

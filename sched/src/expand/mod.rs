@@ -22,6 +22,7 @@ mod global;
 mod helper;
 mod mma_order;
 mod multicast;
+mod next_tile;
 mod pdl;
 mod producer;
 mod ring;

@@ -29,6 +29,7 @@ impl Expand<'_, '_> {
             RingFill::Handoff => self.who.role == RoleKind::Consumer,
             RingFill::Helper => self.who.role == RoleKind::Helper,
             RingFill::Tma | RingFill::CpAsync => self.who.role.copies(),
+            RingFill::NextTile | RingFill::NextTileByThreads => self.who.role == RoleKind::Producer,
         }
     }
 

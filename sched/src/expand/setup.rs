@@ -3,8 +3,8 @@
 use crate::analysis::BARRIER;
 use crate::schedule::{NamedBarrier, NamedBarriers};
 use warplift_ir::machine::{
-    Attr, Block, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap,
-    StageRelease, Ty, Value,
+    Attr, Block, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, RoleKind, Schedule,
+    SharedMap, StageRelease, Ty, Value,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
@@ -73,7 +73,7 @@ fn initialise(
         let both = if data.release == StageRelease::Alone { 2 } else { 1 };
         for i in 0..both * data.depth {
             let at = c.add_imm(base, i64::from(team * shared.team + shared.barriers[ring] + i * BARRIER));
-            let count = arrivals(program, launch, data, i < data.depth);
+            let count = arrivals(program, launch, s, data, i < data.depth);
             c.push(NewInst::new(Opcode::MbarInit, &[at], &[]).attr(Attr::Imm(count.into())).guard(guard));
         }
     }
@@ -86,9 +86,16 @@ fn initialise(
 
 /// Arrivals that complete a phase. A full barrier has one arrival of the producer or the helper, or one for each warp
 /// of the consumers. An empty barrier has one for each reading warp, in all blocks that fill the stage.
-fn arrivals(program: &Program<'_>, launch: &LaunchInfo, ring: &RingData, full: bool) -> u32 {
+fn arrivals(program: &Program<'_>, launch: &LaunchInfo, s: &Schedule, ring: &RingData, full: bool) -> u32 {
     match (full, ring.fill) {
-        (true, RingFill::Tma | RingFill::Helper) => 1,
+        (true, RingFill::Tma | RingFill::Helper | RingFill::NextTile) => 1,
+        // Every warp of a team hears of the next tile, whatever its role, but for the producer.
+        (false, RingFill::NextTile) => {
+            let has = |role: RoleKind| s.roles.values().any(|&r| r == role);
+            let others = [RoleKind::EpilogueLoad, RoleKind::Helper].into_iter().filter(|&r| has(r));
+            let others: u32 = others.map(|r| super::copying_warps(program, r)).sum();
+            program.computing_warps() / program.teams + others
+        }
         _ => program.warps * if ring.cluster { launch.cluster } else { 1 },
     }
 }

@@ -81,7 +81,7 @@ impl Expand<'_, '_> {
                     self.memory.seen.scratch[buffer].unfenced = true;
                 }
             }
-            BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper => {
+            BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper | BufferKind::NextTile => {
                 if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handoff(r)) {
                     self.wait_stage(ring);
                 }

@@ -124,6 +124,9 @@ pub(super) struct Own {
     pub team: Option<Value>,
     /// Number of this warp among the helpers.
     pub helper: Option<Value>,
+    /// Address of the counter from which tiles are drawn, and what this role has drawn for the next tile.
+    pub counter: Option<Value>,
+    pub drawn: Option<Value>,
     /// Whether the expansion is inside the work of a helper's turn.
     pub in_slot: bool,
     /// For each warpgroup, whether this is the one. Empty if the warpgroups take no turns.

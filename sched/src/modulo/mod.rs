@@ -42,7 +42,9 @@ mod reorder;
 mod search;
 mod steps;
 
-use crate::analysis::{Graph, SCALAR_REGISTERS, WARPGROUP, budgets, most_alive, require_rows, yields};
+use crate::analysis::{
+    Graph, SCALAR_REGISTERS, WARPGROUP, budgets, draws_tiles, most_alive, require_rows, yields,
+};
 use crate::error::Result;
 use crate::feature::Feature;
 use crate::schedule::{do_schedule_without, do_smem};
@@ -178,7 +180,9 @@ fn schedules(
 ) -> (Vec<LoopSchedule>, Vec<String>) {
     let (mut loops, mut remarks) = (Vec::new(), Vec::new());
     let func = &program.func;
-    func.walk(|_, inst| loops.extend(is_asynchronous(func, inst).then_some(inst)));
+    // An iteration begins early only if its counter is known early.
+    let scheduled = |inst: Inst| is_asynchronous(func, inst) && !draws_tiles(func, inst);
+    func.walk(|_, inst| loops.extend(scheduled(inst).then_some(inst)));
     if loops.is_empty() {
         return (Vec::new(), remarks);
     }

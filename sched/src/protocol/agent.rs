@@ -214,11 +214,24 @@ impl<'f, 'a> Agent<'f, 'a> {
             }
             // An address that depends on data is not followed, like the data itself.
             (Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8, Attr::Mem { offset, .. }) => {
-                if let Some(from) = self.env[d.args[0]] {
-                    self.read(from + i64::from(*offset), cluster)?;
+                let from = self.env[d.args[0]].map(|from| from + i64::from(*offset));
+                if let Some(from) = from {
+                    self.read(from, cluster)?;
                 }
                 self.define(r, inst);
+                if let (Some(number), Some(&result)) =
+                    (from.and_then(|at| cluster.word(self.block, at)), d.results.first())
+                {
+                    self.env[result] = Some(number);
+                }
             }
+            // Of data only the numbers of tiles are followed.
+            (Opcode::StShared, Attr::Mem { offset, .. }) => {
+                if let (Some(to), Some(number)) = (self.env[d.args[0]], self.env[d.args[1]]) {
+                    cluster.put_word(self.block, to + i64::from(*offset), number);
+                }
+            }
+            (Opcode::AtomNextU32, _) => self.env[d.results[0]] = Some(cluster.draw(r)),
             (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
             (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),
             (Opcode::BarSync, Attr::Imm2(id, threads)) => {

@@ -84,6 +84,10 @@ pub(super) struct Cluster {
     agents: u32,
     /// Named barriers by block and number: the warps that have arrived, and the number of openings.
     named: BTreeMap<(usize, i64), (u32, u64)>,
+    /// Known words of shared memory by block and address.
+    words: BTreeMap<(usize, i64), i64>,
+    /// Draws from the counter of tiles.
+    drawn: i64,
     report: Report,
 }
 
@@ -121,6 +125,8 @@ impl Cluster {
             opened: 0,
             agents: size * each,
             named: BTreeMap::new(),
+            words: BTreeMap::new(),
+            drawn: 0,
             report: Report::default(),
         }
     }
@@ -135,6 +141,22 @@ impl Cluster {
             let at = inside - g.start;
             ((team, g.buffer, at / g.stage), at % g.stage)
         })
+    }
+
+    /// The number in a word of shared memory, if it is known.
+    pub(super) fn word(&self, block: usize, address: i64) -> Option<i64> {
+        self.words.get(&(block, address)).copied()
+    }
+
+    /// Stores a number in a word of shared memory.
+    pub(super) fn put_word(&mut self, block: usize, address: i64, number: i64) {
+        self.words.insert((block, address), number);
+    }
+
+    /// What the cluster draws next from the counter of tiles: the blocks of the launch draw in turn.
+    pub(super) fn draw(&mut self, r: &Run<'_, '_>) -> i64 {
+        self.drawn += 1;
+        i64::from(r.cluster) + (self.drawn - 1) * i64::from(r.blocks)
     }
 
     fn readers_of(&self, buffer: Buffer) -> Range<u32> {

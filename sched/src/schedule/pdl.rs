@@ -12,7 +12,7 @@ use crate::analysis::{
     Graph, Node, can_lead, global_access, handoff, hoisted_before_wait, reads_fixed, touched,
 };
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
+use warplift_ir::machine::{Attr, Buffer, BufferKind, Func, Inst, Program, RingFill, Schedule};
 use warplift_ir::manifest::Argument;
 use warplift_ir::target::Opcode;
 
@@ -33,6 +33,10 @@ pub(crate) fn do_pdl(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     }
     let looped = match late_scalar(program, graph) {
         Some(name) => Err(format!("the producer loads scalars of `{name}`, which is not `before_wait`")),
+        None if program.buffers_of(BufferKind::NextTile).next().is_some() => {
+            Err("tiles are drawn from a counter, which the grid before this one may still count with"
+                .to_owned())
+        }
         None => first_loop(program, s, &before_wait),
     };
     match looped {

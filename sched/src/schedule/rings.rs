@@ -7,11 +7,11 @@
 //!  await c      ─►  a ring of its own; threads' copies of one block share a ring
 //! ```
 
-use crate::analysis::{Graph, buffer_of, can_lead, copy_place, handoff, rereads};
+use crate::analysis::{Graph, buffer_of, can_lead, copy_place, draws_tiles, handoff, rereads, tile_loop};
 use crate::error::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
-    Attr, Block, Buffer, Func, Inst, Program, RingData, RingFill, Schedule, StageRelease,
+    Attr, Block, Buffer, BufferKind, Func, Inst, Program, RingData, RingFill, Schedule, StageRelease,
 };
 use warplift_ir::target::Opcode;
 
@@ -121,6 +121,28 @@ pub(crate) fn epilogue_rings(
     s.rings.push(handoff_ring(program, graph, handoff, RingFill::Handoff));
 }
 
+/// Makes the ring in which the next tile's number is handed on, if tiles are drawn from a counter.
+pub(crate) fn next_tile_ring(program: &Program<'_>, s: &mut Schedule) {
+    let Some(buffer) = program.buffers_of(BufferKind::NextTile).next() else { return };
+    let fill = if s.producer { RingFill::NextTile } else { RingFill::NextTileByThreads };
+    let body = tile_loop(&program.func).map(|looped| program.func.insts[looped].blocks[0]);
+    s.rings.push(RingData {
+        buffers: vec![buffer],
+        bytes: program.buffers[buffer].bytes,
+        fill,
+        release: StageRelease::Alone,
+        depth: 1,
+        blocks: body.into_iter().collect(),
+        rereads: Vec::new(),
+        helped: false,
+        // Two slots spare the threads a second meeting, and let the producer go on to the next tile.
+        least: 2,
+        wish: Some(2),
+        cluster: false,
+        threads_read: true,
+    });
+}
+
 /// The ring by which one role hands values over to another, in the block that loads them.
 pub(crate) fn handoff_ring(
     program: &Program<'_>,
@@ -152,6 +174,7 @@ pub(crate) fn hold_back(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::CpAsync) {
         let why = match func.loop_of(ring.blocks[0]) {
+            Some(l) if draws_tiles(func, l) => "the next tile is known when this one ends",
             Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
             Some(_) => "their addresses depend on more than the loop's counter",
             None => "they stand in no loop",

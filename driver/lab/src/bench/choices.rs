@@ -14,7 +14,7 @@ use tabled::settings::{Alignment, Modify, Style};
 use warplift::Options;
 use warplift::enumerate::{Search, choose};
 use warplift::ir::target::{SM90A, Target};
-use warplift::ir::tile::{Kernel, Mapping, Raster};
+use warplift::ir::tile::{Kernel, Mapping};
 use warplift::kernels::find;
 use warplift::problem::{Problem, Sizes, operand_bits, traffic};
 
@@ -128,13 +128,10 @@ fn short(mapping: &Mapping) -> String {
     words.extend(looped.and_then(|l| l.split_k).map(|n| format!("split_k {n}")));
     words.extend(whole.warps.map(|n| format!("warps {n}")));
     words.extend((whole.cluster > 1).then(|| format!("cluster {}", whole.cluster)));
-    words.extend(whole.persistent.then(|| match whole.raster {
-        Raster::Linear => "persistent".to_owned(),
-        Raster::Paired => "persistent, paired".to_owned(),
-        Raster::Square => "persistent, square".to_owned(),
-        Raster::BandM(n) => format!("persistent, band_m {n}"),
-        Raster::BandN(n) => format!("persistent, band_n {n}"),
-    }));
+    if whole.persistent {
+        words.push("persistent".to_owned());
+        words.extend(whole.raster_words().map(|words| words.replace("raster ", "")));
+    }
     words.join(", ")
 }
 

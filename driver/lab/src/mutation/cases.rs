@@ -199,6 +199,15 @@ pub const CASES: &[Case] = &[
          kernel: persistent, epilogue deferred",
         &[("264x136x32", 1), ("1416x8x32", 1), ("264x136x64", 1), ("264x200x712", 1)],
     ),
+    // Tiles from a counter: drawn by a producer for the consumers, and by a thread for the block.
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; kernel: persistent, raster counter",
+        // In loops shorter than their ring the ring of tiles alone holds the producer back.
+        &[("328x136x32", 1), ("264x136x328", 2), ("712x72x8", 2), ("200x136x0", 1)],
+    ),
+    // Its threads meet nowhere else, so that the slots of the number are needed.
+    case("axpy", "B = 512; kernel: persistent, warps 4, raster counter", &[("n=5000", 2)]),
     // Teams that take tiles in turn.
     case(
         "gemm",

@@ -189,6 +189,7 @@ impl<'a> Walk<'_, '_, 'a> {
                 return self.updates.word(at.first, &data.attr).map(Number::same);
             }
             Opcode::AtomAddU32 | Opcode::AtomIncU32 => return self.draw(warp, data),
+            Opcode::AtomNextU32 => return self.draw_tile(warp, data),
             _ => {}
         }
         warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
@@ -214,8 +215,17 @@ impl<'a> Walk<'_, '_, 'a> {
         }))
     }
 
+    /// The tile that a program draws next: in a walk programs draw in turn (`drawn.rs` lets each take what is next).
+    /// Without a guard the lane that copies is alone behind a branch.
+    fn draw_tile(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+        let at = warp.addresses(data, 0)?.first;
+        self.drawn += 1;
+        self.most = warp.value(data, 1);
+        Some(Number::same(self.updates.draw(at, 0, 1)))
+    }
+
     /// What one lane alone, or all together, put into a word of shared memory.
-    fn note(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) {
+    pub(super) fn note(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) {
         if data.guard.is_none() && self.updates.knows_no_word() {
             return;
         }

@@ -36,6 +36,7 @@ variants!(BufferKind {
     Ring "ring",
     Handoff "handoff",
     Helper "helper",
+    NextTile "next_tile",
     Staging "staging",
     Scratch "scratch",
 });

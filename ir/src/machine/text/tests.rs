@@ -37,6 +37,7 @@ fn loop_attrs() -> [LoopAttr; 2] {
         wait: None,
         mma_order: Some(false),
         persistent: true,
+        counter: Some(3),
         most: Some(16),
         overlapped: true,
     };
@@ -44,6 +45,7 @@ fn loop_attrs() -> [LoopAttr; 2] {
         name: String::new(),
         depth: None,
         mma_order: None,
+        counter: None,
         most: None,
         persistent: false,
         ..looped.clone()

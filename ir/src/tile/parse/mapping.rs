@@ -7,10 +7,11 @@
 //!         | "split_k" int
 //! array   = "fit" | "plain" | "staged" | "packed" | "stream" | "before_wait"
 //! tile    = "layout" string                  (any notation that `ir::layout::report` reads)
-//! whole   = "persistent" | "raster" ("linear" | "paired" | "square" | "band_m" int | "band_n" int)
+//! whole   = "persistent" | "raster" (order | "counter" order?)
 //!         | "epilogue" ("direct" | "deferred" | "warps") | "cluster" int | "pingpong" int | "blocks" int | "resident" int
 //!         | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "pdl"
+//! order   = "linear" | "paired" | "square" | "band_m" int | "band_n" int
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
 //!         | "by_threads" | "ahead" | "in_parts" | "operand" | "warp_grid" int int "contiguous"? | loop | array | tile
 //! ```
@@ -44,6 +45,9 @@ const KERNEL_WORDS: [&str; 12] = [
     "pdl",
     "no",
 ];
+
+/// The orders of tiles.
+const RASTERS: [&str; 5] = ["linear", "paired", "square", "band_m", "band_n"];
 
 /// Former words, each with today's words. A former word is refused with its successor if that may stand there.
 const FORMER: [(&str, &str); 6] = [
@@ -242,7 +246,12 @@ fn whole_word(c: &mut Cursor<'_>, whole: &mut KernelMapping, words: &mut Words<'
     match words.one_of(c, &KERNEL_WORDS)? {
         "persistent" => whole.persistent = true,
         "pdl" => whole.pdl = true,
-        "raster" => whole.raster = raster(c)?,
+        "raster" => {
+            whole.counter = c.eat_word("counter");
+            if !whole.counter || RASTERS.iter().any(|word| c.is_word(word)) {
+                whole.raster = raster(c)?;
+            }
+        }
         "epilogue" => whole.epilogue = epilogue(c)?,
         "products" => whole.products = products(c)?,
         "cluster" => whole.cluster = c.count()?,
@@ -273,7 +282,7 @@ fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
     if c.eat_word("band_n") {
         return c.count().map(Raster::BandN);
     }
-    c.expected_word(&["linear", "paired", "square", "band_m", "band_n"])
+    c.expected_word(&[&RASTERS[..], &["counter"]].concat())
 }
 
 fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {

@@ -202,6 +202,23 @@ impl Check<'_> {
             let message = "`raster paired` with clusters of blocks or teams in turn".to_owned();
             self.error(Item::Kernel, "raster", message);
         }
+        let why = match w {
+            _ if !w.counter => None,
+            _ if w.raster == Raster::Paired => Some(
+                "`paired` gives each program the same work, and a counter whatever is next: say one of both"
+                    .to_owned(),
+            ),
+            _ if w.cluster > 1 => {
+                Some(format!("`cluster {}`: its blocks take neighbours, and each draws alone", w.cluster))
+            }
+            _ if w.blocks > 1 => {
+                Some(format!("`blocks {}`: they hold a tile together, and each draws alone", w.blocks))
+            }
+            _ => None,
+        };
+        if let Some(why) = why {
+            self.error(Item::Kernel, "raster", format!("`raster counter`: {why}"));
+        }
     }
 
     /// Loops and the kernel agree about the computing warps.

@@ -99,6 +99,7 @@ impl Generator<'_> {
                 (1, Raster::BandN(2)),
                 (1, Raster::Paired),
             ]),
+            counter: false,
             epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
             cluster: self.choices.weighted(if product && self.regular {
                 &[(1, 1), (1, 2)]
@@ -141,6 +142,9 @@ impl Generator<'_> {
             (whole.cluster, whole.blocks, whole.resident) = (1, 1, 1);
             whole.warps = Some(self.choices.of(&[4, 8]));
         }
+        // Blocks that draw tiles draw alone.
+        let alone = whole.cluster == 1 && whole.blocks == 1 && whole.raster != Raster::Paired;
+        whole.counter = persistent && alone && self.choices.chance(1, 3);
         whole
     }
 }

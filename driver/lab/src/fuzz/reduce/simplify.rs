@@ -122,6 +122,7 @@ fn mappings(m: &Mapping) -> Vec<Mapping> {
     whole(|w, d| w.pdl = d.pdl);
     whole(|w, d| w.persistent = d.persistent);
     whole(|w, d| w.raster = d.raster);
+    whole(|w, d| w.counter = d.counter);
     whole(|w, d| w.epilogue = d.epilogue);
     whole(|w, d| w.cluster = d.cluster);
     whole(|w, d| w.pingpong = d.pingpong);

@@ -1,0 +1,152 @@
+//! Which end of a grid dimension holds the longest tiles. Programs that draw tiles from a counter begin with these, so that
+//! short ones are left for the end (longest processing time first, Graham 1969).
+//!
+//! ```text
+//!  for t in 0..cdiv(min(n, i*BM + BM), BN)     more trips as i grows: tiles are taken from the last i down
+//!  for t in i..n                               fewer trips: from the first i up
+//! ```
+//!
+//! All of the longest tiles first would read all of the other dimensions at once. So these are cut in sections of about
+//! four tiles for each program, which share what they read in the L2 cache:
+//!
+//! ```text
+//!  i, heads      section of heads 0, 1       section of heads 2, 3
+//!                3,0 3,1 2,0 2,1 1,0 ..      3,2 3,3 2,2 2,3 ..
+//! ```
+
+use super::scalar_ops::ScalarOps;
+use rustc_hash::FxHashMap;
+use warplift_ir::tile::{BinOp, Block, Kernel, Op, Value};
+
+/// How a scalar changes as a block index grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trend {
+    Flat,
+    Up,
+    Down,
+    Unknown,
+}
+
+impl Trend {
+    /// Of a sum.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Flat, x) | (x, Self::Flat) => x,
+            (x, y) if x == y => x,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Of the negative.
+    fn turned(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+            other => other,
+        }
+    }
+}
+
+/// Tiles of a section for each program.
+const SECTION: i64 = 4;
+
+/// Block indices of a tile number in sections, each from the longest tiles of one dimension on. `count`: programs.
+pub(super) fn longest_first(
+    k: &mut Kernel,
+    (entry, body): (Block, Block),
+    (grid, dimension, longest): (&[Value], usize, Longest),
+    (tile, count): (Value, Value),
+) -> Vec<Value> {
+    let others: Vec<Value> =
+        grid.iter().enumerate().filter(|&(d, _)| d != dimension).map(|(_, &e)| e).collect();
+    let mut s = ScalarOps { k, block: entry };
+    let mut rows = s.int(1);
+    for &extent in &others {
+        rows = s.op(BinOp::Mul, rows, extent);
+    }
+    let wide = s.with(BinOp::Mul, count, SECTION);
+    let wide = s.op(BinOp::Div, wide, grid[dimension]);
+    let wide = s.with(BinOp::Max, wide, 1);
+    let area = s.op(BinOp::Mul, wide, grid[dimension]);
+    let last = s.with(BinOp::Sub, grid[dimension], 1);
+    s.block = body;
+    let section = s.op(BinOp::Div, tile, area);
+    let before = s.op(BinOp::Mul, section, area);
+    let rest = s.op(BinOp::Sub, tile, before);
+    let start = s.op(BinOp::Mul, section, wide);
+    let left = s.op(BinOp::Sub, rows, start);
+    let width = s.op(BinOp::Min, left, wide);
+    let place = s.op(BinOp::Div, rest, width);
+    let used = s.op(BinOp::Mul, place, width);
+    let inner = s.op(BinOp::Sub, rest, used);
+    let mut row = s.op(BinOp::Add, start, inner);
+    let mut index = match longest {
+        Longest::Last => vec![s.op(BinOp::Sub, last, place)],
+        Longest::First => vec![place],
+    };
+    for &extent in others.split_last().map_or(&[][..], |(_, some)| some) {
+        index.push(s.op(BinOp::Rem, row, extent));
+        row = s.op(BinOp::Div, row, extent);
+    }
+    index.extend((!others.is_empty()).then_some(row));
+    // The dimension takes its place among the others.
+    index[..=dimension].rotate_left(1);
+    index
+}
+
+/// Where a dimension's longest tiles are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Longest {
+    /// The loops make more trips as the block index grows, and none of them fewer.
+    Last,
+    /// They make fewer, and none of them more.
+    First,
+}
+
+/// Which tiles along a dimension are the longest, if the text tells.
+pub(super) fn longest_along(k: &Kernel, dimension: u8) -> Option<Longest> {
+    let mut known = FxHashMap::default();
+    let loops = k.insts.iter().filter(|(_, d)| matches!(d.op, Op::For)).map(|(i, _)| k.args(i));
+    let trips = loops.map(|args| {
+        let [low, high, step] = [0, 1, 2].map(|n| trend(k, args[n], dimension, &mut known));
+        let upwards = k.int_const(args[2]).is_some_and(|step| step > 0);
+        if upwards && step == Trend::Flat { high.and(low.turned()) } else { Trend::Unknown }
+    });
+    match trips.fold(Trend::Flat, Trend::and) {
+        Trend::Up => Some(Longest::Last),
+        Trend::Down => Some(Longest::First),
+        Trend::Flat | Trend::Unknown => None,
+    }
+}
+
+fn trend(k: &Kernel, v: Value, dimension: u8, known: &mut FxHashMap<Value, Trend>) -> Trend {
+    if let Some(&known) = known.get(&v) {
+        return known;
+    }
+    let found = match k.def(v) {
+        Some(def) => {
+            let all: Vec<Trend> = k.args(def).iter().map(|&a| trend(k, a, dimension, known)).collect();
+            of_op(k, &k.insts[def].op, (k.args(def), &all), dimension)
+        }
+        None if k.params.iter().any(|p| p.value == v) => Trend::Flat,
+        None => Trend::Unknown,
+    };
+    known.insert(v, found);
+    found
+}
+
+fn of_op(k: &Kernel, op: &Op, (args, of): (&[Value], &[Trend]), dimension: u8) -> Trend {
+    let positive = |n: usize| k.int_const(args[n]).is_some_and(|c| c > 0);
+    match op {
+        Op::BlockIndex(d) if *d == dimension => Trend::Up,
+        // What a loop or a branch yields is not followed.
+        Op::For | Op::While | Op::If => Trend::Unknown,
+        _ if of.iter().all(|&t| t == Trend::Flat) => Trend::Flat,
+        Op::Binary(BinOp::Add | BinOp::Min | BinOp::Max) => of[0].and(of[1]),
+        Op::Binary(BinOp::Sub) => of[0].and(of[1].turned()),
+        Op::Binary(BinOp::Mul) if positive(1) => of[0],
+        Op::Binary(BinOp::Mul) if positive(0) => of[1],
+        Op::Binary(BinOp::Div | BinOp::CeilDiv) if positive(1) => of[0],
+        _ => Trend::Unknown,
+    }
+}
