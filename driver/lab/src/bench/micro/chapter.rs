@@ -7,7 +7,7 @@
 //! ```
 
 use super::results::{Figure, Results};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 const END: &str = "<!-- end -->";
@@ -42,9 +42,11 @@ fn section(name: &str, results: &Results) -> Result<String, String> {
             results.multiprocessors,
             results.driver / 1000,
             results.driver % 1000 / 10,
-            results.date
+            results.days().join(" and ")
         ),
         "rows" => kinds("row", of(results, "rows")),
+        "memory" | "atomics" => across("blocks", of(results, name)),
+        "turns" => across("steps", of(results, name)),
         "wgmma" => products(&of(results, "wgmma").collect::<Vec<_>>()),
         group if of(results, group).next().is_some() => plain(of(results, group)),
         other => return Err(format!("there are no results for the mark `{other}`")),
@@ -56,6 +58,37 @@ fn plain<'r>(figures: impl Iterator<Item = &'r Figure>) -> String {
     let mut out = "| case | value | |\n| --- | ---: | --- |\n".to_owned();
     for f in figures {
         let _ = writeln!(out, "| `{}` | {:.2} | {} |", f.name, f.value, f.unit.name());
+    }
+    out
+}
+
+/// One line for all figures whose names differ in the number of one word: `blocks43`. Figures without it stand below.
+fn across<'r>(word: &str, figures: impl Iterator<Item = &'r Figure>) -> String {
+    let (mut lines, mut plainly): (Vec<(String, BTreeMap<u32, &Figure>)>, _) = (Vec::new(), Vec::new());
+    for f in figures {
+        let number = |part: &str| part.strip_prefix(word)?.parse::<u32>().ok();
+        let Some(n) = f.name.split('.').find_map(number) else {
+            plainly.push(f);
+            continue;
+        };
+        let stem: Vec<&str> = f.name.split('.').filter(|part| number(part).is_none()).collect();
+        let stem = stem.join(".");
+        match lines.iter_mut().find(|(known, _)| *known == stem) {
+            Some((_, line)) => drop(line.insert(n, f)),
+            None => lines.push((stem, BTreeMap::from([(n, f)]))),
+        }
+    }
+    let columns: BTreeSet<u32> = lines.iter().flat_map(|(_, line)| line.keys().copied()).collect();
+    let unit = lines.first().and_then(|(_, line)| line.values().next()).map_or("", |f| f.unit.name());
+    let heads: String = columns.iter().map(|n| format!(" {n} |")).collect();
+    let mut out = format!("| {unit}, by {word} |{heads}\n| --- |{}\n", " ---: |".repeat(columns.len()));
+    for (stem, line) in &lines {
+        let cell = |n| line.get(n).map_or(String::new(), |f| format!("{:.1}", f.value));
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let _ = writeln!(out, "| `{stem}` | {} |", cells.join(" | "));
+    }
+    if !plainly.is_empty() {
+        let _ = write!(out, "\n{}", plain(plainly.into_iter()));
     }
     out
 }
@@ -120,6 +153,7 @@ mod tests {
             value,
             unit: Unit::Cycles,
             axes: BTreeMap::new(),
+            date: None,
         };
         Results {
             device: "a GPU".into(),
@@ -128,6 +162,18 @@ mod tests {
             multiprocessors: 132,
             figures: vec![figure("row.add.latency", 4.04), figure("row.add.interval", 1.96)],
         }
+    }
+
+    #[test]
+    fn figures_that_differ_in_one_number_share_a_line() {
+        let one = results().figures.remove(0);
+        let named = |(name, value): (&str, f64)| Figure { name: name.into(), value, ..one.clone() };
+        let figures = [("a.blocks8.x", 1.0), ("a.latency", 7.0), ("a.blocks16.x", 2.0), ("b.blocks16", 3.0)];
+        let figures = figures.map(named);
+        let text = across("blocks", figures.iter());
+        assert!(text.starts_with("| cycles, by blocks | 8 | 16 |\n| --- | ---: | ---: |\n"), "{text}");
+        assert!(text.contains("| `a.x` | 1.0 | 2.0 |\n| `b` |  | 3.0 |\n"), "{text}");
+        assert!(text.ends_with("| `a.latency` | 7.00 | cycles |\n"), "{text}");
     }
 
     #[test]
