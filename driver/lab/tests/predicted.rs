@@ -14,31 +14,21 @@ const WORST: f64 = 0.25;
 
 /// Launches that are further off, with the reason as far as it is known; and the worst of them.
 const FAR: &[(&str, &str)] = &[
-    ("a16w4 m=1,n=4096,k=4096, `BM = 8`", "10 multiprocessors; the begin of a block of 32 trips is too slow"),
-    ("a16w4 m=1,n=6144,k=4096, `BM = 8`", "14 multiprocessors, as above"),
     (
         "a16w4 m=32,n=28672,k=4096, `BM = 32`",
-        "conversion beside short products: the issue is slower than predicted",
+        "conversion beside short products: products read registers, which `turns` shows and the walk does not know fully",
     ),
     ("a16w4[u4=u6;8.0=32.0] m=16,n=28672,k=4096", "as above"),
     (
         "gemm m=64,n=12672,k=7168, `BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1 kernel: cluster 2`",
-        "copies to both blocks of a cluster, of which one has no rows",
+        "copies from device memory to both blocks of a cluster: not measured yet",
     ),
     (
         "gemm m=64,n=4096,k=7168, `BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1 kernel: cluster 2`",
-        "as above, and few blocks are given all of device memory",
-    ),
-    (
-        "gemm m=64,n=4096,k=7168, `BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1, split_k 4`",
-        "what the parts of the sum cost",
-    ),
-    (
-        "gemm m=64,n=4096,k=7168, `BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1, split_k 8`",
         "as above",
     ),
 ];
-const FARTHEST: f64 = 0.41;
+const FARTHEST: f64 = 0.31;
 
 /// Cycles that a launch of these was predicted to take on 2026-11-23, without the launch itself: they move only with a
 /// reason in the lab book.
