@@ -187,6 +187,27 @@ pub fn compile_and_predict(
     })
 }
 
+/// Cycles of a block of a scheduled program that stands alone, such as a measuring kernel, beside so many others on
+/// multiprocessors of their own. `cold`: all that is read comes from device memory, and else nothing.
+///
+/// # Errors
+/// The block cannot be walked.
+pub fn walk_alone(
+    scheduled: &Scheduled<'_>,
+    target: &Target,
+    sizes: &Sizes,
+    blocks: u32,
+    cold: bool,
+) -> Result<f64, PredictError> {
+    let grid = [i64::from(blocks), 1, 1];
+    let program = Program::new(scheduled, target, Launch::from(sizes), grid);
+    let shares = if cold { vec![1.0; scheduled.launch.params.len()] } else { Vec::new() };
+    let scene = Scene { multiprocessors: blocks.min(target.multiprocessors), single: true, shares };
+    let mut walks = Walks::new(program, target, 1, 1, scene);
+    let (cost, _, walked) = walks.cost([0; 3])?;
+    Ok(cost.together.max(walks.updating(grid, &walked)?))
+}
+
 fn walk_blocks(
     scheduled: &Scheduled<'_>,
     manifest: &Manifest,
@@ -208,8 +229,7 @@ fn walk_blocks(
     let program = Program::new(scheduled, target, given, grid);
     let scene =
         Scene { multiprocessors: blocks.min(multiprocessors), single: resident == 1, shares: Vec::new() };
-    let (walked, assumed) = (0, BTreeSet::new());
-    let mut walks = Walks { program, target, resident, waves, scene, steps: 0, walked, last: 0.0, assumed };
+    let mut walks = Walks::new(program, target, resident, waves, scene);
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let last = walks.last;
     let costs = Costs::new(grid, first, &mut walks);
@@ -298,7 +318,12 @@ struct Walks<'p, 's, 'a> {
     assumed: BTreeSet<u32>,
 }
 
-impl Walks<'_, '_, '_> {
+impl<'p, 's, 'a> Walks<'p, 's, 'a> {
+    fn new(program: Program<'s, 'a>, target: &'p Target, resident: u32, waves: u32, scene: Scene) -> Self {
+        let (steps, walked, last, assumed) = Default::default();
+        Self { program, target, resident, waves, scene, steps, walked, last, assumed }
+    }
+
     /// One block beside so many like it: when it ends, and the units it took.
     fn walk(
         &mut self,

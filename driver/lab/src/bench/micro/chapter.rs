@@ -6,6 +6,7 @@
 //!  <!-- end -->
 //! ```
 
+use super::cases;
 use super::results::{Figure, Results};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -45,8 +46,9 @@ fn section(name: &str, results: &Results) -> Result<String, String> {
             results.days().join(" and ")
         ),
         "rows" => kinds("row", of(results, "rows")),
-        "memory" | "atomics" => across("blocks", of(results, name)),
-        "turns" => across("steps", of(results, name)),
+        "memory" | "atomics" => across("blocks", &predictions(name), of(results, name)),
+        "turns" => across("steps", &predictions(name), of(results, name)),
+        "mix" => across("", &predictions(name), of(results, name)),
         "wgmma" => products(&of(results, "wgmma").collect::<Vec<_>>()),
         group if of(results, group).next().is_some() => plain(of(results, group)),
         other => return Err(format!("there are no results for the mark `{other}`")),
@@ -62,11 +64,26 @@ fn plain<'r>(figures: impl Iterator<Item = &'r Figure>) -> String {
     out
 }
 
-/// One line for all figures whose names differ in the number of one word: `blocks43`. Figures without it stand below.
-fn across<'r>(word: &str, figures: impl Iterator<Item = &'r Figure>) -> String {
+/// What the model predicts for the cases of a group, by name.
+type Predictions = BTreeMap<String, f64>;
+
+fn predictions(group: &str) -> Predictions {
+    let own = cases().into_iter().filter(|case| case.group == group);
+    own.filter_map(|case| Some((case.name.clone(), case.predicted()?))).collect()
+}
+
+/// A figure, and behind it the prediction over it.
+fn judged(figure: &Figure, predictions: &Predictions, digits: usize) -> String {
+    let ratio = predictions.get(&figure.name).map(|p| format!(" ({:.2})", p / figure.value));
+    format!("{:.digits$}{}", figure.value, ratio.unwrap_or_default())
+}
+
+/// One line for all figures whose names differ in the number of one word: `blocks43`. Figures without it stand below. The
+/// prediction over the figure stands behind it.
+fn across<'r>(word: &str, predicted: &Predictions, figures: impl Iterator<Item = &'r Figure>) -> String {
     let (mut lines, mut plainly): (Vec<(String, BTreeMap<u32, &Figure>)>, _) = (Vec::new(), Vec::new());
     for f in figures {
-        let number = |part: &str| part.strip_prefix(word)?.parse::<u32>().ok();
+        let number = |part: &str| part.strip_prefix(word).filter(|_| !word.is_empty())?.parse::<u32>().ok();
         let Some(n) = f.name.split('.').find_map(number) else {
             plainly.push(f);
             continue;
@@ -79,16 +96,22 @@ fn across<'r>(word: &str, figures: impl Iterator<Item = &'r Figure>) -> String {
         }
     }
     let columns: BTreeSet<u32> = lines.iter().flat_map(|(_, line)| line.keys().copied()).collect();
-    let unit = lines.first().and_then(|(_, line)| line.values().next()).map_or("", |f| f.unit.name());
-    let heads: String = columns.iter().map(|n| format!(" {n} |")).collect();
-    let mut out = format!("| {unit}, by {word} |{heads}\n| --- |{}\n", " ---: |".repeat(columns.len()));
+    let mut out = String::new();
+    if let Some(unit) = lines.first().and_then(|(_, line)| line.values().next()).map(|f| f.unit.name()) {
+        let heads: String = columns.iter().map(|n| format!(" {n} |")).collect();
+        out = format!("| {unit}, by {word} |{heads}\n| --- |{}\n", " ---: |".repeat(columns.len()));
+    }
     for (stem, line) in &lines {
-        let cell = |n| line.get(n).map_or(String::new(), |f| format!("{:.1}", f.value));
+        let cell = |n| line.get(n).map_or(String::new(), |f| judged(f, predicted, 1));
         let cells: Vec<String> = columns.iter().map(cell).collect();
         let _ = writeln!(out, "| `{stem}` | {} |", cells.join(" | "));
     }
     if !plainly.is_empty() {
-        let _ = write!(out, "\n{}", plain(plainly.into_iter()));
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = write!(out, "{gap}| case | value | |\n| --- | ---: | --- |\n");
+    }
+    for f in plainly {
+        let _ = writeln!(out, "| `{}` | {} | {} |", f.name, judged(f, predicted, 2), f.unit.name());
     }
     out
 }
@@ -170,9 +193,10 @@ mod tests {
         let named = |(name, value): (&str, f64)| Figure { name: name.into(), value, ..one.clone() };
         let figures = [("a.blocks8.x", 1.0), ("a.latency", 7.0), ("a.blocks16.x", 2.0), ("b.blocks16", 3.0)];
         let figures = figures.map(named);
-        let text = across("blocks", figures.iter());
+        let predicted = Predictions::from([("b.blocks16".to_owned(), 3.3)]);
+        let text = across("blocks", &predicted, figures.iter());
         assert!(text.starts_with("| cycles, by blocks | 8 | 16 |\n| --- | ---: | ---: |\n"), "{text}");
-        assert!(text.contains("| `a.x` | 1.0 | 2.0 |\n| `b` |  | 3.0 |\n"), "{text}");
+        assert!(text.contains("| `a.x` | 1.0 | 2.0 |\n| `b` |  | 3.0 (1.10) |\n"), "{text}");
         assert!(text.ends_with("| `a.latency` | 7.00 | cycles |\n"), "{text}");
     }
 
