@@ -6,6 +6,7 @@ use warplift::ir::target::SM90A;
 use warplift::kernels::find;
 use warplift::predict::predict;
 use warplift::problem::Sizes;
+use warplift_lab::bench::micro::update_chapter;
 use warplift_lab::bench::predicted::predictions;
 
 /// The errors of today, as parts of the measurement. They only sink: rates change by a measurement, never for a bar.
@@ -68,18 +69,35 @@ fn predictions_are_near_what_was_measured() {
     let worst = table.worst().unwrap();
     assert!(worst.error() <= FARTHEST, "{worst:?}");
     page_says(&table.to_string());
+    page_shows_figures();
+}
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/microbenchmarks.md");
+
+fn blesses() -> bool {
+    std::env::var_os("WARPLIFT_BLESS").is_some()
+}
+
+/// The page of microbenchmarks shows what was measured, and what the model predicts for the measuring kernels.
+fn page_shows_figures() {
+    let figures = include_str!("../../../docs/microbenchmarks/h200.json");
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let new = update_chapter(&page, &serde_json::from_str(figures).unwrap()).unwrap();
+    if blesses() {
+        return std::fs::write(PAGE, new).unwrap();
+    }
+    assert!(new == page, "docs/microbenchmarks.md shows other figures; WARPLIFT_BLESS=1 writes them");
 }
 
 /// The page of microbenchmarks shows the table; `WARPLIFT_BLESS=1` writes it there.
 fn page_says(table: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/microbenchmarks.md");
-    let page = std::fs::read_to_string(path).unwrap();
+    let page = std::fs::read_to_string(PAGE).unwrap();
     let (before, rest) =
         page.split_once("<!-- predicted -->\n\n").expect("the page has a place for the table");
     let (shown, after) = rest.split_once("\n<!-- end -->").unwrap();
-    if std::env::var_os("WARPLIFT_BLESS").is_some() {
+    if blesses() {
         let page = format!("{before}<!-- predicted -->\n\n{table}\n<!-- end -->{after}");
-        return std::fs::write(path, page).unwrap();
+        return std::fs::write(PAGE, page).unwrap();
     }
     assert!(shown == table, "docs/microbenchmarks.md shows other predictions; WARPLIFT_BLESS=1 writes them");
 }
