@@ -312,9 +312,11 @@ impl<'a> Walk<'_, '_, 'a> {
                 queued: Some(IN_FLIGHT / self.cache_rate),
             };
         }
-        let rate = self.cache_rate;
+        // That few multiprocessors get more of the L2 was measured of whole lines.
+        let whole = moved <= bytes;
+        let rate = if whole { self.cache_rate } else { self.target.rates.cache_bytes_per_cycle };
         // Lanes whose sectors are not all theirs hold the warp up: line after line is looked up.
-        let queued = Some(if moved <= bytes { IN_FLIGHT / rate } else { 0.0 });
+        let queued = Some(if whole { IN_FLIGHT / rate } else { 0.0 });
         Occupies { unit, cycles: all * units.blocks() / rate, latency: facts.latency.max(least), queued }
     }
 
