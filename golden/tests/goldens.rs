@@ -23,6 +23,8 @@ struct Output {
     ptx: String,
     summary: String,
     registers: Vec<Estimate>,
+    /// The same where the assembler may not use many more than that; `None` where it need not be held, or spills then.
+    held: Option<Vec<Estimate>>,
 }
 
 /// The registers of a role.
@@ -35,27 +37,24 @@ struct Estimate {
 /// Registers by which an estimate may miss the live maximum.
 const MISS: u32 = 8;
 
-/// Kernels whose estimate misses it by more. The assembler has registers to spare in all of them.
+/// Kernels whose estimate misses it by more. `spills`: held to the estimate and [`MISS`] more, the assembler spills so many
+/// bytes, so the estimate is too low; it has registers to spare in all of them.
 const FAR: &[(&str, &str)] = &[
-    ("attention_causal", "below: it hoists the columns of the mask out of the loop"),
-    ("attention_causal_max_free", "below: it hoists the columns of the masks out of the loops"),
-    ("attention_decode", "below: it makes the addresses of the parts ahead"),
-    ("attention_max_free", "below: it hoists the columns of the mask out of the loop"),
+    ("attention_causal", "below, spills 72: it hoists the columns of the mask out of the loop"),
+    ("attention_causal_max_free", "below, spills 132: it hoists the columns of the masks out of the loops"),
+    ("attention_max_free", "below, spills 96: it hoists the columns of the mask out of the loop"),
     ("gather_rows", "above: loads of rows past the end"),
-    ("gemm_any", "below: it makes the addresses of many loads ahead"),
     ("gemm_mma_copies", "above: addresses of copies by threads"),
-    ("gemm_silu", "above: the epilogue's chunks are made one behind the other"),
     ("gemm_tt_mma_copies", "above: addresses of copies by threads"),
     ("gemv", "above: it multiplies each load as it arrives"),
-    ("layer_norm_ahead", "below: it loads and converts ahead"),
-    ("layer_norm_blocks", "below: it loads and converts ahead"),
-    ("moe_gemm", "below: it makes the addresses of gathered rows ahead"),
-    ("softmax_blocks", "below: it loads and converts ahead"),
-    ("softmax_strips", "below: it loads and converts ahead"),
-    ("softmax_warp_specialized", "below: it loads and converts ahead"),
-    ("sum_parts", "below: it makes the addresses of many loads ahead"),
-    ("swiglu", "above: the epilogue's chunks are made one behind the other"),
-    ("transpose", "below: it makes the addresses of many loads ahead"),
+    ("layer_norm_ahead", "below, spills 136: it loads and converts ahead"),
+    (
+        "moe_gemm",
+        "below by 9 where it is held, without spills: it makes the addresses of gathered rows ahead",
+    ),
+    ("softmax_strips", "below, spills: it loads and converts ahead"),
+    ("swiglu", "below, spills 1036: the epilogue's chunks are made beside each other"),
+    ("transpose", "below, spills 24: it makes the addresses of many loads ahead"),
 ];
 
 fn here(path: &str) -> PathBuf {
@@ -95,8 +94,40 @@ fn build(name: &str, tools: &Toolchain) -> Built {
     let launch = format!("entry: {} registers, {} barriers\n", assembled.registers, assembled.barriers);
     let rows = tools.life_ranges(&assembled.cubin).map_err(|e| e.to_string())?;
     let lives = live(&listing, &rows).map_err(|e| e.to_string())?;
-    let registers = lives.into_iter().map(|l| estimate(&compiled.explained.registers, l)).collect();
-    Ok((Output { ptx: compiled.ptx, summary: format!("{launch}{sass}"), registers }, violations))
+    let uses = &compiled.explained.registers;
+    let registers: Vec<Estimate> = lives.into_iter().map(|l| estimate(uses, l)).collect();
+    let more = registers.iter().any(|e| misses(e) && e.estimated < e.live.general);
+    let held = if more { held(&compiled.ptx, &registers, tools)? } else { None };
+    let held = held.map(|lives| lives.into_iter().map(|l| estimate(uses, l)).collect());
+    Ok((Output { ptx: compiled.ptx, summary: format!("{launch}{sass}"), registers, held }, violations))
+}
+
+/// Whether an estimate is too far off. Producers are left out: they have many more registers than they need.
+fn misses(e: &Estimate) -> bool {
+    e.live.name != "producer" && e.estimated.abs_diff(e.live.general) > MISS
+}
+
+/// The live registers where the assembler is held to those that were estimated and [`MISS`] more; `None` where it spills
+/// then. With more to spare it computes ahead.
+fn held(ptx: &str, registers: &[Estimate], tools: &Toolchain) -> Result<Option<Vec<RoleLive>>, String> {
+    let own = registers.iter().filter(|e| e.live.name != "producer");
+    let limit = own.map(|e| e.estimated).max().unwrap_or(0) + MISS;
+    let line = |line: &str| match line.split_once("setmaxnreg.inc.sync.aligned.u32 ") {
+        // It takes multiples of 8.
+        Some(_) => format!("setmaxnreg.inc.sync.aligned.u32 {};\n", limit.next_multiple_of(8)),
+        None if line.starts_with(".minnctapersm") && !ptx.contains("setmaxnreg") => {
+            format!(".maxnreg {limit}\n")
+        }
+        None => format!("{line}\n"),
+    };
+    let text: String = ptx.lines().map(line).collect();
+    let assembled = tools.ptxas(&text, &PtxasOptions::default()).map_err(|e| e.to_string())?;
+    if assembled.spills != (0, 0) {
+        return Ok(None);
+    }
+    let listing = tools.disassemble(&assembled.cubin).map_err(|e| e.to_string())?;
+    let rows = tools.life_ranges(&assembled.cubin).map_err(|e| e.to_string())?;
+    live(&listing, &rows).map(Some).map_err(|e| e.to_string())
 }
 
 /// The estimate of a role of the code: that of the manifest's role of the same name, or the largest if roles share code.
@@ -179,13 +210,14 @@ fn estimates_are_what_the_golden_file_says() {
     }
 }
 
-/// Producers are left out: they have many more registers than they need.
+/// Where the assembler has registers to spare it computes ahead, and more are live than are needed: then it is held to the
+/// estimate and [`MISS`] more.
 #[test]
 fn estimates_are_near_the_live_maximum() {
-    let misses = |e: &Estimate| e.live.name != "producer" && e.estimated.abs_diff(e.live.general) > MISS;
+    let is_far = |o: &Output| o.held.as_ref().unwrap_or(&o.registers).iter().any(misses);
     let far: Vec<&str> = BUILT
         .iter()
-        .filter(|(_, built)| built.as_ref().is_ok_and(|(o, _)| o.registers.iter().any(misses)))
+        .filter(|(_, built)| built.as_ref().is_ok_and(|(o, _)| is_far(o)))
         .map(|(name, _)| name.as_str())
         .collect();
     let known: Vec<&str> = FAR.iter().map(|(name, _)| *name).collect();

@@ -25,6 +25,9 @@ pub struct MicroArgs {
     /// Assemble all cases into a folder and measure nothing.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
+    /// Add the results of other runs to the file of `--json` and measure nothing.
+    #[arg(long, value_name = "FILE", requires = "json", conflicts_with_all = ["save", "artifacts"])]
+    merge: Vec<PathBuf>,
     /// Write the table's module of cycles from results; run in the repository's root.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "save", "artifacts"])]
     update_table: Option<PathBuf>,
@@ -46,6 +49,9 @@ pub fn micro(args: &MicroArgs, tools: &Tools) -> Outcome<()> {
     if args.update_table.is_some() || args.update_docs.is_some() {
         return update(args);
     }
+    if let (Some(into), false) = (&args.json, args.merge.is_empty()) {
+        return merge(&args.merge, into);
+    }
     let chosen =
         |c: &Case| args.names.is_empty() || args.names.iter().any(|n| c.name.starts_with(n.as_str()));
     let cases: Vec<Case> = cases().into_iter().filter(chosen).collect();
@@ -65,6 +71,12 @@ pub fn micro(args: &MicroArgs, tools: &Tools) -> Outcome<()> {
 fn read(path: &Path) -> Outcome<Results> {
     let text = fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))?;
     Ok(serde_json::from_str(&text)?)
+}
+
+fn merge(runs: &[PathBuf], into: &Path) -> Outcome<()> {
+    let mut all = read(into)?;
+    runs.iter().try_for_each(|path| all.take(read(path)?).map_err(user))?;
+    write(into, (serde_json::to_string_pretty(&all)? + "\n").as_bytes())
 }
 
 fn update(args: &MicroArgs) -> Outcome<()> {

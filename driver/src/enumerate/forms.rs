@@ -277,6 +277,11 @@ impl<'a> Space<'a> {
             let waits: &[Option<u32>] = if groups { &[Some(0), Some(1)] } else { &[None] };
             for &wait in waits {
                 for (whole, slices) in self.shared_out(blocks, trips) {
+                    // A cluster's blocks are neighbours along the rows. One without rows would only slow the other down:
+                    // 27.6 us for 21.7 at 64 x 4096 x 7168 (docs/lab-book/2026-11-25.md).
+                    if f64::from(whole.cluster) > self.rows(extents[0]) {
+                        continue;
+                    }
                     let whole = with_warps(whole, computes);
                     let form = Form { wait, slices, ..Form::new(extents, computes, whole) };
                     found.extend(self.weighed(form, blocks, trips));
@@ -344,14 +349,27 @@ impl<'a> Space<'a> {
         let busy = busy + self.added_up(&form);
         // A cluster's blocks wait for each other.
         let busy = if form.whole.cluster > 1 { 1.03 * busy } else { busy };
-        let cycles = start + busy.max(self.memory);
+        let read = ((m + n * self.count) * form.extents[2]) as f64 * self.bytes;
+        let cycles = start + busy.max(self.memory_of(blocks * slices, all, read));
         let ideal = all * self.ideal(form.extents) / f64::from(self.target.multiprocessors);
         let columns = (blocks / self.rows(m)).max(1.0) as u64;
         let power = slowdown(form.whole.raster, [m as f64, n as f64], columns, self.target);
         let slowed = cycles * (1.0 + (ideal / cycles).min(1.0) * (power - 1.0));
-        let read = ((m + n * self.count) * form.extents[2]) as f64 * self.bytes;
         let estimate = slowed + second(busy, waves * trips * read, self.target);
         Some(Form { floor: start + least.max(self.memory), estimate, busy, ..form })
+    }
+
+    /// Cycles of device memory where so many blocks ask in so many trips for so many bytes each: few do not have enough in
+    /// flight.
+    fn memory_of(&self, blocks: f64, trips: f64, stage: f64) -> f64 {
+        let (rates, all) = (self.target.rates, self.target.multiprocessors);
+        let bytes = self.memory * rates.memory_bytes_per_cycle;
+        let multiprocessors = blocks.min(all.into()) as u32;
+        // Rings take all of shared memory, of which products hold two stages. Of the rest others ask for a part.
+        let ring = (f64::from(self.target.shared_bytes) - 2.0 * stage).max(stage);
+        let in_flight = ring * (bytes / (trips * stage)).min(1.0);
+        let rate = f64::from(multiprocessors) * rates.memory_rate(multiprocessors, in_flight);
+        if multiprocessors < all { self.memory.max(bytes / rate) } else { self.memory }
     }
 
     /// Cycles of the last block of a tile beyond those of a block alone: its part goes out, and all come in.

@@ -116,6 +116,22 @@ fn sectors(lanes: &Lanes, active: u32, bytes: i64) -> usize {
     touched.len()
 }
 
+/// The lines that lanes touch, and how many lanes meet at the word of it where most do.
+pub fn meetings(lanes: &Lanes, active: u32) -> smallvec::SmallVec<[(i64, u32); 4]> {
+    let active = lanes.iter().enumerate().filter(|(l, _)| active >> l & 1 == 1);
+    let mut words: smallvec::SmallVec<[i64; WARP]> = active.map(|(_, &at)| at.div_euclid(WORD)).collect();
+    words.sort_unstable();
+    let mut lines: smallvec::SmallVec<[(i64, u32); 4]> = smallvec::SmallVec::new();
+    for same in words.chunk_by(|a, b| a == b) {
+        let (line, met) = (same[0].div_euclid(PERIOD / WORD) * PERIOD, same.len() as u32);
+        match lines.last_mut().filter(|last| last.0 == line) {
+            Some(last) => last.1 = last.1.max(met),
+            None => lines.push((line, met)),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +169,15 @@ mod tests {
         assert_eq!(sectors(&each(|l| 64 * l), u32::MAX, 4), 32);
         assert_eq!(sectors(&each(|l| 64 * l), 0b11, 4), 2);
         assert_eq!(sectors(&each(|_| 30), u32::MAX, 4), 2, "across a border");
+    }
+
+    #[test]
+    fn lanes_meet_at_words_of_lines() {
+        let of = |at: Lanes, active| meetings(&at, active).to_vec();
+        assert_eq!(of(each(|l| 4 * l), u32::MAX), [(0, 1)]);
+        assert_eq!(of(each(|_| 132), u32::MAX), [(128, 32)]);
+        assert_eq!(of(each(|l| 128 * (l % 2)), 0b1111), [(0, 2), (128, 2)]);
+        assert_eq!(of(each(|l| 4 * l), 0), []);
     }
 
     /// A cost that was found for one place of a line holds for the same place of another, and for no other place.

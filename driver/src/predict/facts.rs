@@ -97,7 +97,7 @@ fn is_uniform(func: &Func<'_>, data: &InstData<'_>) -> bool {
 }
 
 /// Whether it updates global memory.
-fn is_atomic(op: Opcode) -> bool {
+pub fn is_atomic(op: Opcode) -> bool {
     use Opcode::*;
     matches!(
         op,

@@ -6,6 +6,7 @@
 
 use super::Arrays;
 use crate::problem::{Problem, grid_of, least_products, operand_bits, touched};
+use std::collections::BTreeMap;
 use warplift_ir::target::Target;
 
 /// Least cycles of a launch.
@@ -19,14 +20,24 @@ pub struct Floor {
     pub memory: f64,
 }
 
+/// Bytes that a launch reads of each array, by name, each sector once.
+pub type Reads = BTreeMap<String, f64>;
+
 /// The floor of a launch, where some arrays' contents may be known.
 pub fn floor(problem: &Problem, arrays: &Arrays, target: &Target) -> Floor {
+    floor_and_reads(problem, arrays, target).0
+}
+
+/// The floor, and what of it is read.
+pub(super) fn floor_and_reads(problem: &Problem, arrays: &Arrays, target: &Target) -> (Floor, Reads) {
     let kernel = &problem.resolved;
     let blocks = grid_of(kernel, &problem.sizes).map_or(0.0, |grid| grid.iter().map(|&n| n as f64).product());
     let rate = target.estimates.product_rate * 16.0 / f64::from(operand_bits(kernel));
     let products =
         blocks * least_products(kernel, &problem.sizes) / (f64::from(target.multiprocessors) * rate);
-    let bytes: f64 = touched(problem, arrays).iter().flatten().sum();
+    let touched = touched(problem, arrays);
+    let bytes: f64 = touched.iter().flatten().sum();
+    let reads = problem.operands.iter().zip(&touched).map(|(o, [read, _])| (o.name.clone(), *read)).collect();
     let memory = bytes / target.rates.memory_bytes_per_cycle;
-    Floor { cycles: target.estimates.start_cycles + products.max(memory), products, memory }
+    (Floor { cycles: target.estimates.start_cycles + products.max(memory), products, memory }, reads)
 }

@@ -32,6 +32,7 @@ mod floor;
 mod lanes;
 mod launch;
 mod launched;
+mod memory;
 mod patterns;
 mod phases;
 mod progress;
@@ -46,14 +47,16 @@ use crate::chart::unit_name;
 use crate::problem::{Problem, ProblemError, Sizes};
 use crate::{CompileError, Compiled, Context};
 pub use floor::{Floor, floor};
+use floor::{Reads, floor_and_reads};
 use launch::{Cost, Costs, Places};
 pub use launched::{Arrays, Launch};
+use memory::Scene;
 pub use phases::Phase;
 use std::collections::BTreeSet;
 use std::fmt;
 use traffic::Requests;
 use units::Units;
-use updates::Arrival;
+use updates::{Arrival, busiest};
 use walk::{Program, Walked};
 use warp::UNKNOWN_TRIPS;
 use warplift_ir::machine::Scheduled;
@@ -68,6 +71,10 @@ const STEPS: u64 = 2_000_000;
 /// Registers that the assembler may spare of those that were estimated (`golden/registers.txt`: an estimate is within so
 /// many of what is live): blocks that they alone keep apart count as resident.
 const SPARED: u32 = 8;
+
+/// The part of the blocks' time that device memory takes below which nobody waits for its rate: the waiting adds a
+/// hundredth there.
+const WAITED: f64 = 0.3;
 
 /// Instructions of all roles after which no further block is walked.
 const SAMPLED: u64 = 36_000;
@@ -150,7 +157,8 @@ pub fn predict<'d>(
     options: &crate::Options,
 ) -> Result<Prediction, PredictError> {
     let launch = launch.into();
-    let floor = floor(&Problem::new(kernel, mapping, launch.sizes.clone())?, launch.arrays, target);
+    let problem = Problem::new(kernel, mapping, launch.sizes.clone())?;
+    let floor = floor_and_reads(&problem, launch.arrays, target);
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
         walk_blocks(scheduled, &compiled.manifest, registers, target, launch, floor)
@@ -170,7 +178,7 @@ pub fn compile_and_predict(
 ) -> Result<(Compiled, Option<Prediction>), CompileError> {
     let launch = Launch::from(sizes);
     let problem = Problem::new(kernel, mapping, sizes.clone()).ok();
-    let floor = problem.map(|problem| floor(&problem, launch.arrays, target));
+    let floor = problem.map(|problem| floor_and_reads(&problem, launch.arrays, target));
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
         let walked =
@@ -180,13 +188,34 @@ pub fn compile_and_predict(
     })
 }
 
+/// Cycles of a block of a scheduled program that stands alone, such as a measuring kernel, beside so many others on
+/// multiprocessors of their own. `cold`: all that is read comes from device memory, and else nothing.
+///
+/// # Errors
+/// The block cannot be walked.
+pub fn walk_alone(
+    scheduled: &Scheduled<'_>,
+    target: &Target,
+    sizes: &Sizes,
+    blocks: u32,
+    cold: bool,
+) -> Result<f64, PredictError> {
+    let grid = [i64::from(blocks), 1, 1];
+    let program = Program::new(scheduled, target, Launch::from(sizes), grid);
+    let shares = if cold { vec![1.0; scheduled.launch.params.len()] } else { Vec::new() };
+    let scene = Scene { multiprocessors: blocks.min(target.multiprocessors), single: true, shares };
+    let mut walks = Walks::new(program, target, 1, 1, scene);
+    let (cost, _, walked) = walks.cost([0; 3])?;
+    Ok(cost.together.max(walks.updating(grid, &walked)?))
+}
+
 fn walk_blocks(
     scheduled: &Scheduled<'_>,
     manifest: &Manifest,
     registers: u32,
     target: &Target,
     given: Launch<'_>,
-    floor: Floor,
+    (floor, reads): (Floor, Reads),
 ) -> Result<Prediction, PredictError> {
     let multiprocessors = target.multiprocessors;
     let grid = grid(manifest, multiprocessors, given.sizes).ok_or(PredictError::Grid)?;
@@ -199,9 +228,10 @@ fn walk_blocks(
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
     let program = Program::new(scheduled, target, given, grid);
-    let mut walks =
-        Walks { program, target, resident, waves, steps: 0, walked: 0, last: 0.0, assumed: BTreeSet::new() };
-    let (first, units, walked) = walks.cost([0; 3])?;
+    let scene =
+        Scene { multiprocessors: blocks.min(multiprocessors), single: resident == 1, shares: Vec::new() };
+    let mut walks = Walks::new(program, target, resident, waves, scene);
+    let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let last = walks.last;
     let costs = Costs::new(grid, first, &mut walks);
     let drawn = walked.draws.then(|| drawn::end(&walks.program, first.together, blocks)).flatten();
@@ -211,6 +241,7 @@ fn walk_blocks(
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
     let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
+    let end = end.max(walks.updating(grid, &walked)?);
     let memory = floor.memory + again / rate;
     let start = target.estimates.start_cycles;
     let before_wait = walked.before_wait.filter(|_| scheduled.launch.pdl);
@@ -278,6 +309,8 @@ struct Walks<'p, 's, 'a> {
     target: &'p Target,
     resident: u32,
     waves: u32,
+    /// What blocks share.
+    scene: Scene,
     /// Instructions that were walked.
     steps: u64,
     /// Blocks that were walked.
@@ -288,7 +321,12 @@ struct Walks<'p, 's, 'a> {
     assumed: BTreeSet<u32>,
 }
 
-impl Walks<'_, '_, '_> {
+impl<'p, 's, 'a> Walks<'p, 's, 'a> {
+    fn new(program: Program<'s, 'a>, target: &'p Target, resident: u32, waves: u32, scene: Scene) -> Self {
+        let (steps, walked, last, assumed) = Default::default();
+        Self { program, target, resident, waves, scene, steps, walked, last, assumed }
+    }
+
     /// One block beside so many like it: when it ends, and the units it took.
     fn walk(
         &mut self,
@@ -297,12 +335,41 @@ impl Walks<'_, '_, '_> {
         arrival: Arrival,
     ) -> Result<(f64, Units, Walked), PredictError> {
         let mut units = Units::new(resident, self.target.schedulers);
-        let walked = self.program.walk(place, arrival, &mut units)?;
+        let walked = self.program.walk(place, arrival, &self.scene, &mut units)?;
         self.steps += walked.effort;
         self.assumed.extend(&walked.assumed);
         units.grow(1.0 / walked.part);
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
         Ok((end.max(units.fullest()), units, walked))
+    }
+
+    /// The first block. Where all blocks start together and device memory takes a good part of their time, they are walked
+    /// again, as they wait for it.
+    fn first(
+        &mut self,
+        blocks: u32,
+        memory: f64,
+        reads: &Reads,
+    ) -> Result<(Cost, Units, Walked), PredictError> {
+        let seen = self.cost([0; 3])?;
+        if self.resident > 1 || memory < WAITED * seen.0.together {
+            return Ok(seen);
+        }
+        self.walked -= 1;
+        self.scene.shares = self.shares(f64::from(blocks), &seen.2.requests, reads);
+        self.cost([0; 3])
+    }
+
+    /// Of each parameter the part that device memory moves of what all blocks ask for.
+    fn shares(&self, blocks: f64, requests: &Requests, reads: &Reads) -> Vec<f64> {
+        let arrays: Vec<Option<&str>> = self.program.arrays().collect();
+        let share = |array: &Option<&str>| {
+            let Some(read) = array.and_then(|name| reads.get(name)) else { return 0.0 };
+            let same = arrays.iter().zip(0..).filter(|(other, _)| *other == array);
+            let asked = blocks * same.map(|(_, parameter)| requests.of(parameter)).sum::<f64>();
+            (read / asked.max(1.0)).min(1.0)
+        };
+        arrays.iter().map(share).collect()
     }
 
     /// What a block costs, and what was seen of it. Of blocks that share a counter it is the last one.
@@ -346,12 +413,27 @@ impl Walks<'_, '_, '_> {
         if grid[1] * grid[2] <= 1 || f64::from(blocks) * first.bytes() <= cache {
             return Ok(0.0);
         }
+        let next = self.neighbours(grid)?.map(|walked| walked.map(|walked| walked.requests));
+        Ok(traffic::refetched(first, &next, grid, cache))
+    }
+
+    /// The first block's neighbours along each dimension that has any.
+    fn neighbours(&mut self, grid: [i64; 3]) -> Result<[Option<Walked>; 3], PredictError> {
         let mut next = [None, None, None];
         for d in (0..3).filter(|&d| grid[d] > 1) {
             let place = std::array::from_fn(|e| i64::from(e == d));
-            next[d] = Some(self.walk(place, self.resident, Arrival::Last)?.2.requests);
+            next[d] = Some(self.walk(place, self.resident, Arrival::Last)?.2);
         }
-        Ok(traffic::refetched(first, &next, grid, cache))
+        Ok(next)
+    }
+
+    /// Cycles of the line of global memory at which blocks wait longest for each other's updates.
+    fn updating(&mut self, grid: [i64; 3], first: &Walked) -> Result<f64, PredictError> {
+        if first.lines.is_empty() {
+            return Ok(0.0);
+        }
+        let next = self.neighbours(grid)?.map(|walked| walked.map(|walked| walked.lines));
+        Ok(busiest(&first.lines, &next, grid))
     }
 }
 

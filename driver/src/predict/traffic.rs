@@ -12,31 +12,46 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Places of global memory that a block asks for, with the bytes of all warps that go along.
 #[derive(Clone, Debug, Default)]
-pub struct Requests(FxHashMap<i64, f64>);
+pub struct Requests {
+    places: FxHashMap<i64, f64>,
+    /// Their bytes by parameter.
+    parameters: FxHashMap<u32, f64>,
+}
 
 /// Dimensions of a grid.
 const DIMS: usize = 3;
 
 impl Requests {
-    /// Bytes at a place; asked for again by the same block they come from a cache. Whether this is the first time.
-    pub fn add(&mut self, place: i64, bytes: f64) -> bool {
-        let before = self.0.len();
-        self.0.entry(place).or_insert(bytes);
-        self.0.len() > before
+    /// Bytes at a place of a parameter's array; asked for again by the same block they come from a cache. Whether this is
+    /// the first time.
+    pub fn add(&mut self, parameter: u32, place: i64, bytes: f64) -> bool {
+        let before = self.places.len();
+        self.places.entry(place).or_insert(bytes);
+        let fresh = self.places.len() > before;
+        if fresh {
+            *self.parameters.entry(parameter).or_default() += bytes;
+        }
+        fresh
     }
 
     /// As many times the bytes at each place: what a walk that was cut short did not see.
     pub fn grow(&mut self, times: f64) {
-        self.0.values_mut().for_each(|bytes| *bytes *= times);
+        self.places.values_mut().for_each(|bytes| *bytes *= times);
+        self.parameters.values_mut().for_each(|bytes| *bytes *= times);
     }
 
     /// All bytes.
     pub fn bytes(&self) -> f64 {
-        self.0.values().sum()
+        self.places.values().sum()
+    }
+
+    /// Bytes of a parameter's array.
+    pub fn of(&self, parameter: u32) -> f64 {
+        self.parameters.get(&parameter).copied().unwrap_or(0.0)
     }
 
     fn places(&self) -> FxHashSet<i64> {
-        self.0.keys().copied().collect()
+        self.places.keys().copied().collect()
     }
 }
 
@@ -50,14 +65,14 @@ pub fn refetched(first: &Requests, next: &[Option<Requests>; DIMS], grid: [i64; 
     // Distinct bytes of all blocks along the dimensions before one.
     let distinct = |dims: usize| {
         let fresh = |place: &i64| (0..dims).filter(|&d| !again(place, d)).map(|d| blocks[d]).product::<f64>();
-        first.0.iter().map(|(place, bytes)| bytes * fresh(place)).sum::<f64>()
+        first.places.iter().map(|(place, bytes)| bytes * fresh(place)).sum::<f64>()
     };
     let lost: Vec<bool> = (0..DIMS).map(|d| distinct(d) > cache).collect();
     let fetches = |place: &i64, all: bool| {
         let counts = |&d: &usize| !again(place, d) || (all && lost[d]);
         (0..DIMS).filter(counts).map(|d| blocks[d]).product::<f64>()
     };
-    first.0.iter().map(|(place, bytes)| bytes * (fetches(place, true) - fetches(place, false))).sum()
+    first.places.iter().map(|(place, bytes)| bytes * (fetches(place, true) - fetches(place, false))).sum()
 }
 
 #[cfg(test)]
@@ -65,7 +80,7 @@ mod tests {
     use super::*;
 
     fn requests(places: &[(i64, f64)]) -> Requests {
-        Requests(places.iter().copied().collect())
+        Requests { places: places.iter().copied().collect(), parameters: FxHashMap::default() }
     }
 
     /// Places 0: a row of x, the same along y; 1, 2: different in every block.

@@ -7,6 +7,8 @@
 //! ```
 //!
 //! A counter whose contents are not given starts at zero.
+//!
+//! Updates of one line are done one behind the other, whoever sends them: a block's part of that time is kept by line.
 
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::Attr;
@@ -31,15 +33,28 @@ pub struct Updates {
     draws: FxHashMap<i64, i64>,
     /// Words of shared memory by address.
     words: FxHashMap<i64, i64>,
+    /// Cycles of updates by line of global memory.
+    lines: Lines,
+}
+
+/// Cycles that updates of each line of global memory take.
+pub type Lines = FxHashMap<i64, f64>;
+
+/// The longest time that updates of one line by all blocks take, of the first block's lines and those of its neighbours
+/// along each dimension that has any.
+pub fn busiest(first: &Lines, next: &[Option<Lines>; 3], grid: [i64; 3]) -> f64 {
+    let meets = |line: &i64, d: usize| next[d].as_ref().is_some_and(|lines| lines.contains_key(line));
+    let blocks = |line| (0..3).filter(|&d| meets(line, d)).map(|d| grid[d] as f64).product::<f64>();
+    first.iter().map(|(line, cycles)| cycles * blocks(line)).fold(0.0, f64::max)
 }
 
 impl Updates {
     /// Of a block of a grid.
     pub fn new(place: [i64; 3], grid: [i64; 3], arrival: Arrival) -> Self {
         let [x, y, z] = place;
-        let (draws, words) = Default::default();
+        let (draws, words, lines) = Default::default();
         let place = x + grid[0] * (y + grid[1] * z);
-        Self { place, blocks: grid.iter().product(), arrival, sharers: 1, draws, words }
+        Self { place, blocks: grid.iter().product(), arrival, sharers: 1, draws, words, lines }
     }
 
     /// What the block draws next at a counter that began at `first`, if every draw adds `by`.
@@ -62,6 +77,16 @@ impl Updates {
     /// Blocks that count themselves at a counter; 1 without one.
     pub fn sharers(&self) -> i64 {
         self.sharers
+    }
+
+    /// An update takes so many cycles of a line.
+    pub fn meet(&mut self, line: i64, cycles: f64) {
+        *self.lines.entry(line).or_default() += cycles;
+    }
+
+    /// Cycles by line.
+    pub fn lines(self) -> Lines {
+        self.lines
     }
 
     /// A word of shared memory, if one register is read and it is known.
@@ -109,6 +134,16 @@ mod tests {
         let all: Vec<_> = all.collect();
         assert_eq!(all[0], [100, 0, 112]);
         assert_eq!(all[5], [110, 5, 122]);
+    }
+
+    #[test]
+    fn blocks_wait_for_each_other_at_a_line_that_they_share() {
+        let lines = |all: &[(i64, f64)]| all.iter().copied().collect::<Lines>();
+        let first = lines(&[(0, 2.0), (128, 3.0)]);
+        let next = [Some(lines(&[(128, 3.0)])), Some(lines(&[(0, 2.0), (128, 3.0)])), None];
+        assert_eq!(busiest(&first, &next, [10, 4, 1]), 3.0 * 40.0);
+        assert_eq!(busiest(&first, &[None, None, None], [1, 1, 1]), 3.0);
+        assert_eq!(busiest(&Lines::default(), &next, [10, 4, 1]), 0.0);
     }
 
     #[test]

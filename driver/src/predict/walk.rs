@@ -7,11 +7,12 @@ use super::accesses::Accesses;
 use super::barriers::Barriers;
 use super::facts::{Facts, read_facts};
 use super::launched::{Contents, Launch};
+use super::memory::{Memory, Scene};
 use super::patterns::{Number, Patterns};
 use super::phases::{Phase, Trips};
 use super::traffic::Requests;
 use super::units::Units;
-use super::updates::{Arrival, Updates};
+use super::updates::{Arrival, Lines, Updates};
 use super::warp::Warp;
 use super::{PredictError, STEPS};
 use crate::problem::Sizes;
@@ -56,6 +57,15 @@ impl<'s, 'a> Program<'s, 'a> {
         argument(self.scheduled.launch.params.get(source.checked_sub(1)? as usize)?)
     }
 
+    /// The arrays of the parameters, in order; `None` for a workspace.
+    pub fn arrays(&self) -> impl Iterator<Item = Option<&str>> {
+        self.scheduled.launch.params.iter().map(|param| match param {
+            Param::Argument { name } => Some(name.as_str()),
+            Param::TensorMap(map) => Some(map.base.as_str()),
+            Param::Workspace { .. } => None,
+        })
+    }
+
     /// Whether a parameter is the address of a workspace.
     fn is_workspace(&self, parameter: u32) -> bool {
         matches!(self.scheduled.launch.params.get(parameter as usize), Some(Param::Workspace { .. }))
@@ -65,8 +75,14 @@ impl<'s, 'a> Program<'s, 'a> {
     ///
     /// # Errors
     /// All roles wait, or more than [`STEPS`] instructions were walked.
-    pub fn walk(&self, place: [i64; 3], arrival: Arrival, units: &mut Units) -> Result<Walked, PredictError> {
-        Walk::new(self, place, arrival).run(units)
+    pub fn walk(
+        &self,
+        place: [i64; 3],
+        arrival: Arrival,
+        scene: &Scene,
+        units: &mut Units,
+    ) -> Result<Walked, PredictError> {
+        Walk::new(self, place, arrival, scene).run(units)
     }
 }
 
@@ -114,6 +130,10 @@ struct Walk<'l, 's, 'a> {
     barriers: Barriers,
     updates: Updates,
     requests: Requests,
+    scene: &'l Scene,
+    memory: Memory<'l>,
+    /// Bytes from the L2 in a cycle.
+    cache_rate: f64,
     assumed: BTreeSet<u32>,
     patterns: Patterns,
     accesses: Accesses,
@@ -148,14 +168,18 @@ pub struct Walked {
     pub sharers: i64,
     /// Whether it drew tiles from a counter.
     pub draws: bool,
+    /// Cycles of its updates by line of global memory.
+    pub lines: Lines,
 }
 
 impl<'l, 's, 'a> Walk<'l, 's, 'a> {
-    fn new(program: &'l Program<'s, 'a>, place: [i64; 3], arrival: Arrival) -> Self {
+    fn new(program: &'l Program<'s, 'a>, place: [i64; 3], arrival: Arrival, scene: &'l Scene) -> Self {
         let target = program.target;
         let (barriers, requests, assumed, patterns, accesses, trips) = Default::default();
         let updates = Updates::new(place, program.grid, arrival);
         let (before_wait, steps) = (None, 0);
+        let memory = Memory::new(scene, target.rates);
+        let cache_rate = target.rates.cache_share(scene.multiprocessors);
         Self {
             program,
             target,
@@ -163,6 +187,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             barriers,
             updates,
             requests,
+            scene,
+            memory,
+            cache_rate,
             assumed,
             patterns,
             accesses,
@@ -239,6 +266,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             before_wait: self.before_wait,
             sharers: self.updates.sharers(),
             draws: self.drawn > 0,
+            lines: self.updates.lines(),
         }
     }
 

@@ -114,6 +114,11 @@ impl Sizes {
         Ok(sizes)
     }
 
+    /// Integers by name, of a program that has no kernel's signature.
+    pub fn of_integers(values: &[(&str, i64)]) -> Self {
+        Self(values.iter().map(|&(name, value)| (name.to_owned(), Scalar::Int(value))).collect())
+    }
+
     /// These, with other integers; a name that is no parameter changes nothing.
     #[cfg(feature = "bundle")]
     pub(crate) fn with_integers<'n>(mut self, values: impl Iterator<Item = (&'n str, i64)>) -> Self {

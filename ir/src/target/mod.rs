@@ -123,6 +123,22 @@ pub struct Rates {
     pub cache_latency: f64,
     /// Cycles until device memory answers.
     pub memory_latency: f64,
+    /// The same of loads and bulk copies beside others: until the last of some has come.
+    pub memory_load_latency: f64,
+    /// The same of tensor loads beside others, without the bytes of their box, whose rows lie far apart.
+    pub memory_copy_latency: f64,
+    /// Bytes of device memory in a cycle of multiprocessors that all have as many in flight as they can.
+    pub memory_shared_rate: f64,
+    /// Cycles of an update of a sector of global memory, one multiprocessor alone.
+    pub update_cycles: f64,
+    /// The same while all multiprocessors update.
+    pub shared_update_cycles: f64,
+    /// Cycles between two updates of 32 lanes at one line, whoever sends them.
+    pub line_update_cycles: f64,
+    /// Cycles between two updates of one word by integers, and by floats, whoever sends them.
+    pub word_update_cycles: [f64; 2],
+    /// So many multiprocessors, and the bytes from the L2 in a cycle for each of them while they read.
+    pub cache_shares: [(u32, f64); 11],
 }
 
 /// Clocks of the multiprocessors, GHz. Power decides them, so they differ by what a kernel works on: they turn cycles
@@ -170,6 +186,40 @@ impl Rates {
     /// Cycles of the copy engine for a box of so many bytes in so many rows.
     pub fn copy(&self, bytes: f64, rows: f64) -> f64 {
         (bytes / self.copy_bytes_per_cycle).max(rows * self.copy_row_cycles).max(self.copy_box_cycles)
+    }
+
+    /// Bytes from the L2 in a cycle for each of so many multiprocessors that read: on lines between those measured.
+    pub fn cache_share(&self, multiprocessors: u32) -> f64 {
+        let next = self.cache_shares.iter().position(|&(n, _)| n >= multiprocessors);
+        let Some(next) = next else { return self.cache_bytes_per_cycle };
+        let (end, after) = self.cache_shares[next];
+        let (start, before) = self.cache_shares[next.saturating_sub(1)];
+        let part = f64::from(multiprocessors.saturating_sub(start)) / f64::from(end - start).max(1.0);
+        (before + part * (after - before)).max(self.cache_bytes_per_cycle)
+    }
+
+    /// Bytes from device memory in a cycle for each of so many multiprocessors that read.
+    pub fn memory_share(&self, multiprocessors: u32) -> f64 {
+        self.cache_share(multiprocessors).min(self.memory_shared_rate / f64::from(multiprocessors.max(1)))
+    }
+
+    /// Bytes from device memory in a cycle for each of so many multiprocessors that have so many bytes in flight in tensor
+    /// loads: between `in_flight / latency` and what there is for each (docs/microbenchmarks.md, `memory`).
+    pub fn memory_rate(&self, multiprocessors: u32, in_flight: f64) -> f64 {
+        let (asked, given) = (in_flight / self.memory_copy_latency, self.memory_share(multiprocessors));
+        given / (1.0 + (given / asked.max(1.0)).powi(3)).cbrt()
+    }
+
+    /// Cycles of each of so many multiprocessors, of all of them, for an update of a sector of global memory.
+    pub fn update(&self, multiprocessors: u32, all: u32) -> f64 {
+        let part = f64::from(multiprocessors) / f64::from(all.max(1));
+        self.update_cycles.max(part * self.shared_update_cycles)
+    }
+
+    /// Cycles in which a line takes an update of a warp whose lanes meet at its words, so many at the one where most do.
+    pub fn meeting(&self, lanes: u32, float: bool) -> f64 {
+        let word = self.word_update_cycles[usize::from(float)];
+        if lanes > 1 { f64::from(lanes) * word } else { self.line_update_cycles }
     }
 
     /// Tensor-core cycles of a warpgroup's product with `n` columns. `shared` says whether A is in shared memory or in

@@ -7,10 +7,11 @@
 //! ```
 
 use super::Walk;
-use crate::predict::accesses::Access;
-use crate::predict::facts::{Facts, LANES, interval};
+use crate::predict::accesses::{Access, SECTOR, meetings};
+use crate::predict::facts::{Facts, LANES, interval, is_atomic};
 use crate::predict::lanes::Known;
 use crate::predict::launched::{parameter_at, pointer};
+use crate::predict::memory::Way;
 use crate::predict::patterns::Number;
 use crate::predict::units::Units;
 use crate::predict::warp::{Warp, offset};
@@ -106,20 +107,27 @@ impl<'a> Walk<'_, '_, 'a> {
         let Attr::Tma(tma) = data.attr else { return };
         let mut coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
         let place = coordinates.try_fold(0, |at: i64, &v| Some((at << 20) ^ warp.known[v].value?));
-        let fresh = place.is_some_and(|place| self.requests.add(pointer(tma.map) ^ place, tma.bytes.into()));
+        let bytes = f64::from(tma.bytes);
+        let fresh = place.is_some_and(|place| self.requests.add(tma.map, pointer(tma.map) ^ place, bytes));
         warp.now = start + 2.0;
         let rates = &self.target.rates;
         if data.op == Opcode::TmaStore {
-            let cycles = f64::from(tma.bytes) * units.blocks() / rates.store_bytes_per_cycle;
+            let cycles = bytes * units.blocks() / rates.store_bytes_per_cycle;
             // Each warp of the role copies its own part.
             let cycles = cycles * if warp.warps > 1 { f64::from(warp.warps) } else { 1.0 };
             warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
             return;
         }
-        let cycles = rates.copy(tma.bytes.into(), self.rows(tma.map)) * units.blocks();
+        let cycles = rates.copy(bytes, self.rows(tma.map)) * units.blocks();
+        let begins = units.take(Unit::Tma, start, cycles);
         // What the block asks for the first time comes from device memory.
-        let late = if fresh { rates.memory_latency - rates.cache_latency } else { 0.0 };
-        let end = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency + late;
+        let latency = if fresh {
+            let way = if data.op == Opcode::BulkLoad { Way::Bulk } else { Way::Box };
+            self.memory.ask(way, tma.map, begins, bytes * units.blocks())
+        } else {
+            rates.copy_latency
+        };
+        let end = begins + cycles + latency;
         let received = u32::max(tma.multicast.count_ones(), 1) * tma.bytes;
         self.barriers.update(warp.arg(data, 1), 0, -i64::from(received), end);
     }
@@ -292,16 +300,46 @@ impl<'a> Walk<'_, '_, 'a> {
         // Global memory: what all warps move, over the multiprocessor's part of the L2.
         let all = moved * f64::from(warp.warps);
         // What the block asks for the first time comes from device memory.
-        let fresh = addresses.is_some_and(|place| {
+        let fresh = addresses.and_then(|place| {
+            let (parameter, _) = parameter_at(place.first)?;
             // What blocks leave for each other in a workspace is in the L2.
-            let shared = parameter_at(place.first).is_some_and(|(p, _)| self.program.is_workspace(p));
-            !shared && self.requests.add(place.first, all)
+            let shared = self.program.is_workspace(parameter);
+            (!shared && self.requests.add(parameter, place.first, all)).then_some(parameter)
         });
-        let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
-        let rate = self.target.rates.cache_bytes_per_cycle;
+        let least = match fresh {
+            None => 0.0,
+            Some(array) if facts.loads => self.memory.ask(Way::Loads, array, warp.now, all * units.blocks()),
+            Some(_) => self.target.rates.memory_latency,
+        };
+        if is_atomic(data.op) {
+            let update = self.target.rates.update(self.scene.multiprocessors, self.target.multiprocessors);
+            self.meet(warp, data, addresses);
+            let cycles = all / SECTOR as f64 * update * units.blocks();
+            return Occupies {
+                unit,
+                cycles,
+                latency: facts.latency,
+                queued: Some(IN_FLIGHT / self.cache_rate),
+            };
+        }
+        // That few multiprocessors get more of the L2 was measured of whole lines.
+        let whole = moved <= bytes;
+        let rate = if whole { self.cache_rate } else { self.target.rates.cache_bytes_per_cycle };
         // Lanes whose sectors are not all theirs hold the warp up: line after line is looked up.
-        let queued = Some(if moved <= bytes { IN_FLIGHT / rate } else { 0.0 });
+        let queued = Some(if whole { IN_FLIGHT / rate } else { 0.0 });
         Occupies { unit, cycles: all * units.blocks() / rate, latency: facts.latency.max(least), queued }
+    }
+
+    /// An update at known addresses takes its part of the time of the lines that it touches.
+    fn meet(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, addresses: Option<Number>) {
+        let Some(at) = addresses else { return };
+        let float = matches!(data.op, Opcode::RedGlobalAddF32 | Opcode::AtomAddF32);
+        // Warps whose lanes share an address share it with each other.
+        let warps = if at.is_same() { f64::from(warp.warps) } else { 1.0 };
+        let active = warp.known.active(data.guard, &self.patterns);
+        for (line, lanes) in meetings(&self.patterns.lanes(at), active) {
+            self.updates.meet(line, warps * self.target.rates.meeting(lanes, float));
+        }
     }
 
     /// Cycles of shared memory or bytes of global memory, by the addresses of the lanes that take part.

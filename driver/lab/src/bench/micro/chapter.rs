@@ -6,8 +6,9 @@
 //!  <!-- end -->
 //! ```
 
+use super::cases;
 use super::results::{Figure, Results};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 const END: &str = "<!-- end -->";
@@ -42,9 +43,12 @@ fn section(name: &str, results: &Results) -> Result<String, String> {
             results.multiprocessors,
             results.driver / 1000,
             results.driver % 1000 / 10,
-            results.date
+            results.days().join(" and ")
         ),
         "rows" => kinds("row", of(results, "rows")),
+        "memory" | "atomics" => across("blocks", &predictions(name), of(results, name)),
+        "turns" => across("steps", &predictions(name), of(results, name)),
+        "mix" => across("", &predictions(name), of(results, name)),
         "wgmma" => products(&of(results, "wgmma").collect::<Vec<_>>()),
         group if of(results, group).next().is_some() => plain(of(results, group)),
         other => return Err(format!("there are no results for the mark `{other}`")),
@@ -56,6 +60,58 @@ fn plain<'r>(figures: impl Iterator<Item = &'r Figure>) -> String {
     let mut out = "| case | value | |\n| --- | ---: | --- |\n".to_owned();
     for f in figures {
         let _ = writeln!(out, "| `{}` | {:.2} | {} |", f.name, f.value, f.unit.name());
+    }
+    out
+}
+
+/// What the model predicts for the cases of a group, by name.
+type Predictions = BTreeMap<String, f64>;
+
+fn predictions(group: &str) -> Predictions {
+    let own = cases().into_iter().filter(|case| case.group == group);
+    own.filter_map(|case| Some((case.name.clone(), case.predicted()?))).collect()
+}
+
+/// A figure, and behind it the prediction over it.
+fn judged(figure: &Figure, predictions: &Predictions, digits: usize) -> String {
+    let ratio = predictions.get(&figure.name).map(|p| format!(" ({:.2})", p / figure.value));
+    format!("{:.digits$}{}", figure.value, ratio.unwrap_or_default())
+}
+
+/// One line for all figures whose names differ in the number of one word: `blocks43`. Figures without it stand below. The
+/// prediction over the figure stands behind it.
+fn across<'r>(word: &str, predicted: &Predictions, figures: impl Iterator<Item = &'r Figure>) -> String {
+    let (mut lines, mut plainly): (Vec<(String, BTreeMap<u32, &Figure>)>, _) = (Vec::new(), Vec::new());
+    for f in figures {
+        let number = |part: &str| part.strip_prefix(word).filter(|_| !word.is_empty())?.parse::<u32>().ok();
+        let Some(n) = f.name.split('.').find_map(number) else {
+            plainly.push(f);
+            continue;
+        };
+        let stem: Vec<&str> = f.name.split('.').filter(|part| number(part).is_none()).collect();
+        let stem = stem.join(".");
+        match lines.iter_mut().find(|(known, _)| *known == stem) {
+            Some((_, line)) => drop(line.insert(n, f)),
+            None => lines.push((stem, BTreeMap::from([(n, f)]))),
+        }
+    }
+    let columns: BTreeSet<u32> = lines.iter().flat_map(|(_, line)| line.keys().copied()).collect();
+    let mut out = String::new();
+    if let Some(unit) = lines.first().and_then(|(_, line)| line.values().next()).map(|f| f.unit.name()) {
+        let heads: String = columns.iter().map(|n| format!(" {n} |")).collect();
+        out = format!("| {unit}, by {word} |{heads}\n| --- |{}\n", " ---: |".repeat(columns.len()));
+    }
+    for (stem, line) in &lines {
+        let cell = |n| line.get(n).map_or(String::new(), |f| judged(f, predicted, 1));
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let _ = writeln!(out, "| `{stem}` | {} |", cells.join(" | "));
+    }
+    if !plainly.is_empty() {
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = write!(out, "{gap}| case | value | |\n| --- | ---: | --- |\n");
+    }
+    for f in plainly {
+        let _ = writeln!(out, "| `{}` | {} | {} |", f.name, judged(f, predicted, 2), f.unit.name());
     }
     out
 }
@@ -120,6 +176,7 @@ mod tests {
             value,
             unit: Unit::Cycles,
             axes: BTreeMap::new(),
+            date: None,
         };
         Results {
             device: "a GPU".into(),
@@ -128,6 +185,19 @@ mod tests {
             multiprocessors: 132,
             figures: vec![figure("row.add.latency", 4.04), figure("row.add.interval", 1.96)],
         }
+    }
+
+    #[test]
+    fn figures_that_differ_in_one_number_share_a_line() {
+        let one = results().figures.remove(0);
+        let named = |(name, value): (&str, f64)| Figure { name: name.into(), value, ..one.clone() };
+        let figures = [("a.blocks8.x", 1.0), ("a.latency", 7.0), ("a.blocks16.x", 2.0), ("b.blocks16", 3.0)];
+        let figures = figures.map(named);
+        let predicted = Predictions::from([("b.blocks16".to_owned(), 3.3)]);
+        let text = across("blocks", &predicted, figures.iter());
+        assert!(text.starts_with("| cycles, by blocks | 8 | 16 |\n| --- | ---: | ---: |\n"), "{text}");
+        assert!(text.contains("| `a.x` | 1.0 | 2.0 |\n| `b` |  | 3.0 (1.10) |\n"), "{text}");
+        assert!(text.ends_with("| `a.latency` | 7.00 | cycles |\n"), "{text}");
     }
 
     #[test]

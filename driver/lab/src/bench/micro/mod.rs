@@ -40,9 +40,12 @@ pub use run::{MicroError, Ready, Runner};
 pub use table::update_table;
 
 use frame::{Blocks, Frame};
+use warplift::predict::walk_alone;
+use warplift::problem::Sizes;
 use warplift_emit::Output;
 use warplift_ir::Bump;
 use warplift_ir::machine::Scheduled;
+use warplift_ir::target::SM90A;
 
 /// The contents of the kernel's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +82,9 @@ pub enum Reading {
 
 /// A place on an axis of a plot: name and value.
 pub type Axis = (&'static str, f64);
+
+/// Turns of the two walks of a prediction.
+const WALKED: [u32; 2] = [6, 18];
 
 type Build = Box<dyn for<'a> Fn(&'a Bump, &str) -> Scheduled<'a> + Send + Sync>;
 
@@ -156,6 +162,25 @@ impl Case {
 
     fn less(self, less: Vec<String>) -> Self {
         Self { less, ..self }
+    }
+
+    /// The figure that the model of cycles gives; `None` for what it has no figure of: times, and programs that it cannot
+    /// walk.
+    pub fn predicted(&self) -> Option<f64> {
+        let bump = Bump::new();
+        let scheduled = (self.build)(&bump, &self.name);
+        let all = SM90A.multiprocessors;
+        let blocks = scheduled.launch.grid[0].eval(&|name| (name == "sm_count").then(|| all.into())).ok()?;
+        let cycles = |turns: u32| {
+            let sizes = Sizes::of_integers(&[("turns", turns.into()), ("zero", 0)]);
+            walk_alone(&scheduled, &SM90A, &sizes, u32::try_from(blocks).ok()?, self.cold).ok()
+        };
+        let turn = (cycles(WALKED[1])? - cycles(WALKED[0])?) / f64::from(WALKED[1] - WALKED[0]);
+        match self.reading {
+            Reading::Cycles { per } => Some(turn / per),
+            Reading::BytesPerCycle { bytes } => Some(bytes / turn),
+            Reading::Bandwidth { .. } | Reading::Launch => None,
+        }
     }
 
     /// PTX and manifest.

@@ -49,6 +49,9 @@ pub struct Figure {
     /// Its place on the axes of a plot.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub axes: BTreeMap<String, f64>,
+    /// Day of the measurement, where it is not that of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
 }
 
 /// A run of `bench micro`.
@@ -93,8 +96,39 @@ impl Results {
         let value = if case.less.is_empty() { value } else { (value - less).max(1.0) };
         let axes = case.axes.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
         let (name, group) = (case.name.clone(), case.group.to_owned());
-        self.figures.push(Figure { name, group, value: (value * 1e3).round() / 1e3, unit, axes });
+        self.figures.push(Figure { name, group, value: (value * 1e3).round() / 1e3, unit, axes, date: None });
         true
+    }
+
+    /// Takes the figures of a later run on the same kind of device: those of the same name are replaced, others come last.
+    /// They keep their day.
+    ///
+    /// # Errors
+    /// The other run is of another device.
+    pub fn take(&mut self, later: Self) -> Result<(), String> {
+        if later.device != self.device {
+            return Err(format!("figures of {} do not join those of {}", later.device, self.device));
+        }
+        for figure in later.figures {
+            let date = figure.date.or_else(|| Some(later.date.clone())).filter(|day| *day != self.date);
+            let figure = Figure { date, ..figure };
+            match self.figures.iter_mut().find(|f| f.name == figure.name) {
+                Some(known) => *known = figure,
+                None => self.figures.push(figure),
+            }
+        }
+        Ok(())
+    }
+
+    /// The days of the figures, the run's own first.
+    pub fn days(&self) -> Vec<&str> {
+        let mut days = vec![self.date.as_str()];
+        for day in self.figures.iter().filter_map(|f| f.date.as_deref()) {
+            if !days.contains(&day) {
+                days.push(day);
+            }
+        }
+        days
     }
 }
 
@@ -114,7 +148,27 @@ fn day(since: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::day;
+    use super::*;
+
+    fn run(date: &str, figures: &[(&str, f64)]) -> Results {
+        let figure = |&(name, value): &(&str, f64)| {
+            let (name, group, axes) = (name.into(), "rows".into(), BTreeMap::new());
+            Figure { name, group, value, unit: Unit::Cycles, axes, date: None }
+        };
+        let figures = figures.iter().map(figure).collect();
+        Results { device: "a GPU".into(), date: date.into(), driver: 13000, multiprocessors: 132, figures }
+    }
+
+    #[test]
+    fn figures_of_a_later_run_keep_their_day() {
+        let mut all = run("2026-11-21", &[("a", 1.0), ("b", 2.0)]);
+        all.take(run("2026-11-25", &[("b", 3.0), ("c", 4.0)])).unwrap();
+        let seen: Vec<_> =
+            all.figures.iter().map(|f| (f.name.as_str(), f.value, f.date.as_deref())).collect();
+        assert_eq!(seen, [("a", 1.0, None), ("b", 3.0, Some("2026-11-25")), ("c", 4.0, Some("2026-11-25"))]);
+        assert_eq!(all.days(), ["2026-11-21", "2026-11-25"]);
+        assert!(all.take(Results { device: "another".into(), ..run("2026-11-25", &[]) }).is_err());
+    }
 
     #[test]
     fn days_have_names() {

@@ -2,6 +2,8 @@
 
 use super::results::Results;
 use super::rows::is_measured;
+use crate::bench::median;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use warplift_ir::target::{Opcode, SM90A};
 
@@ -62,7 +64,39 @@ const RATE_FIELDS: &[Rate] = &[
     }),
     ("cache_latency", |r| r.value("global.latency.l2")),
     ("memory_latency", |r| r.value("global.latency.memory")),
+    ("memory_load_latency", |r| Some(f64::from(4 * 16 * 4 * 32) / r.value("memory.loads4.warps4.blocks1")?)),
+    ("memory_copy_latency", |r| {
+        let (in_flight, one) = (f64::from(2 * 64 * 128), f64::from(64 * 128));
+        let copy = r.value("tma.load.rows128.inner128.swizzle128.stages8.one")?;
+        Some(in_flight / r.value("memory.copies.rows64.stages2.blocks1")? - one / copy)
+    }),
+    ("memory_shared_rate", |r| {
+        Some(r.value("memory.loads8.warps24.blocks132")? * f64::from(r.multiprocessors))
+    }),
+    ("update_cycles", |r| Some(r.value("atomics.red.add.s32.lane.blocks1")? / SECTORS)),
+    ("shared_update_cycles", |r| Some(r.value("atomics.red.add.s32.lane.blocks132")? / SECTORS)),
+    ("line_update_cycles", |r| {
+        Some(r.value("atomics.red.add.f32.line.blocks132")? / f64::from(r.multiprocessors))
+    }),
 ];
+
+/// Sectors of a line, which 32 lanes with a word each touch.
+const SECTORS: f64 = 4.0;
+
+/// Cycles between updates of a word: each update of the case is of 32 lanes.
+fn word_updates(results: &Results) -> Option<[f64; 2]> {
+    let of = |kind: &str| Some(results.value(&format!("atomics.red.add.{kind}.word.blocks1"))? / 32.0);
+    Some([of("s32")?, of("f32")?])
+}
+
+/// Bytes from the L2 by multiprocessors that read: of three shapes of copies the one in the middle.
+fn cache_shares(results: &Results) -> Vec<(u32, f64)> {
+    let mut shares: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for f in results.figures.iter().filter(|f| f.name.starts_with("cache.copies.")) {
+        shares.entry(f.axes.get("blocks").map_or(0, |&b| b as u32)).or_default().push(f.value);
+    }
+    shares.into_iter().map(|(blocks, rates)| (blocks, median(&rates))).collect()
+}
 
 /// The rates as an expression.
 fn rates(results: &Results) -> Result<String, String> {
@@ -71,7 +105,12 @@ fn rates(results: &Results) -> Result<String, String> {
         let value = of(results).ok_or_else(|| format!("the results lack what `{field}` is made of"))?;
         let _ = writeln!(out, "    {field}: {value:.1},");
     }
-    Ok(out + "}")
+    let [integers, floats] = word_updates(results).ok_or("the results lack updates of a word")?;
+    let _ = writeln!(out, "    word_update_cycles: [{integers:.2}, {floats:.2}],\n    cache_shares: [");
+    for (blocks, rate) in cache_shares(results) {
+        let _ = writeln!(out, "        ({blocks}, {rate:.1}),");
+    }
+    Ok(out + "    ],\n}")
 }
 
 /// The text of the module with the measured cycles.
