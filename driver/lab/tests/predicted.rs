@@ -15,6 +15,8 @@ const WORST: f64 = 0.25;
 
 /// Launches that are further off, with the reason as far as it is known; and the worst of them.
 const FAR: &[(&str, &str)] = &[
+    ("a16w4 m=1,n=4096,k=4096, `BM = 8`", "10 multiprocessors; the begin of a block of 32 trips is too slow"),
+    ("a16w4 m=1,n=6144,k=4096, `BM = 8`", "14 multiprocessors, as above"),
     (
         "a16w4 m=32,n=28672,k=4096, `BM = 32`",
         "conversion beside short products: products read registers, which `turns` shows and the walk does not know fully",

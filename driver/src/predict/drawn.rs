@@ -40,8 +40,9 @@ pub fn end(program: &Program<'_, '_>, first: f64, programs: u32) -> Option<f64> 
 
 /// A tile of a run, at a place without a pattern (the multiplier of Knuth, The Art of Computer Programming, section 6.4).
 fn chosen(from: u64, to: u64) -> i64 {
-    let noise = (from + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    (from + noise % (to - from).max(1)) as i64
+    // The upper bits as a fraction: the lower ones repeat where runs begin at multiples of a power of two.
+    let fraction = u128::from((from + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    from as i64 + ((fraction * u128::from(to - from)) >> 64) as i64
 }
 
 /// The end of tiles that programs take in order, each when it is free.

@@ -343,8 +343,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         Ok((end.max(units.fullest()), units, walked))
     }
 
-    /// The first block. Where all blocks start together and device memory takes a good part of their time, they are walked
-    /// again, as they wait for it.
+    /// The first block. Where device memory takes a good part of the blocks' time, it is walked again, as it waits for that.
     fn first(
         &mut self,
         blocks: u32,
@@ -352,7 +351,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         reads: &Reads,
     ) -> Result<(Cost, Units, Walked), PredictError> {
         let seen = self.cost([0; 3])?;
-        if self.resident > 1 || memory < WAITED * seen.0.together {
+        if memory < WAITED * seen.0.together {
             return Ok(seen);
         }
         self.walked -= 1;

@@ -104,7 +104,9 @@ impl<'s, 'a> Program<'s, 'a> {
     /// The role that draws tiles, from the tile of this number on: to the program's end, or through that tile alone. `None`
     /// if no role draws, or if there is too much to count.
     pub fn skim_tiles(&self, tile: i64, whole: bool) -> Option<Skimmed> {
-        let mut walk = Walk::new(self, [tile, 0, 0], Arrival::Last);
+        // Nothing is timed, so nothing waits for memory.
+        let scene = Scene { multiprocessors: 1, single: true, shares: Vec::new() };
+        let mut walk = Walk::new(self, [tile, 0, 0], Arrival::Last, &scene);
         let roles = self.scheduled.roles.iter().zip(&self.roles);
         let draws = |w: &Warp<'_, 'a>| w.func.insts.values().any(|d| d.op == Opcode::AtomNextU32);
         let mut warp = roles.flat_map(|(role, facts)| Warp::of(role, facts)).find(draws)?;
