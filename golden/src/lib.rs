@@ -5,4 +5,5 @@ pub mod fuzz;
 pub mod kernels;
 pub mod library;
 pub mod orders;
+pub mod relaunch;
 pub mod sass;

@@ -3,10 +3,10 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::sim::{self, Options as SimOptions};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::{load, reference, reference_on};
 use warplift_golden::orders::{MANY_ORDERS, right};
+use warplift_golden::relaunch::relaunch;
 
 /// A kernel of the library under a mapping written as text.
 fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
@@ -183,34 +183,10 @@ fn a_work_list_is_searched_by_the_producer() {
 fn the_counter_ends_at_zero() {
     for words in ["raster counter", "raster counter, pingpong 2"] {
         let (kernel, mapping) = remapped("gemm", &format!("{PRODUCT}{words}"));
-        let made = compiled(&kernel, &mapping);
-        let module = sim::parse(&made.ptx).unwrap_or_else(|e| panic!("{e}"));
-        let (m, n, k) = (200, 136, 200);
-        let mut memory = sim::Memory::new();
-        // Ones in f16: every sum is k.
-        let ones = |count: usize| [0x00_u8, 0x3c].repeat(count);
-        let [a, b] = [("a", m * k), ("b", n * k)].map(|(name, count)| memory.alloc(name, ones(count)));
-        let c = memory.alloc("c", vec![0; 2 * m * n]);
-        let sizes = [("m", m), ("n", n), ("k", k)].map(|(name, v)| (name, sim::Arg::Int(v as i64)));
-        let pointers = [("a", a), ("b", b), ("c", c)].map(|(name, id)| (name, sim::Arg::Pointer(id, 0)));
-        let args: Vec<_> = pointers.into_iter().chain(sizes).collect();
-        let name = sim::workspace_of(&made.manifest.entry);
         // Of 12 tiles: several for each program, one for each, and programs without any.
-        for (launch, multiprocessors) in [(0, 5), (1, 12), (2, 132)] {
-            memory.bytes_mut(c).fill(0);
-            let options = SimOptions { seed: launch, ..SimOptions::default() };
-            let prepared =
-                sim::launch_from_manifest(&module, &made.manifest, &args, &mut memory, multiprocessors);
-            let prepared = prepared.unwrap_or_else(|e| panic!("{e}"));
-            let report = sim::run_observed(&prepared, &mut memory, &options, &mut |_, _| {});
-            let report = report.unwrap_or_else(|e| panic!("launch {launch}: {e}"));
-            assert!(report.hazards.is_empty(), "launch {launch}: {:?}", report.hazards);
-            // 200 in f16.
-            assert!(memory.bytes(c).chunks(2).all(|x| x == [0x40, 0x5a]), "launch {launch}");
-            let workspace = memory.named(&name, 0).map(|id| memory.bytes(id));
-            let workspace = workspace.unwrap_or_else(|| panic!("no {name}"));
+        relaunch(&compiled(&kernel, &mapping), (200, 136), &[5, 12, 132], |launch, workspace| {
             assert!(!workspace.is_empty() && workspace.iter().all(|&b| b == 0), "launch {launch}");
-        }
+        });
     }
 }
 

@@ -5,10 +5,11 @@ use warplift::ir::interp::{self, Order};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, Op, parse_file};
 use warplift::kernels::find;
-use warplift::sim::{self, Adversary, Options as SimOptions};
+use warplift::sim::Adversary;
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::{in_rules_form, load, reference};
 use warplift_golden::orders::{FEW_ORDERS, right};
+use warplift_golden::relaunch::relaunch;
 
 /// Seeds and orders of events; the seed also decides in which order blocks run.
 const EIGHT: [(u64, Adversary); 8] = [
@@ -165,35 +166,12 @@ fn a_loop_without_products_is_shared_out() {
 fn counters_end_at_zero() {
     let mapping = "BM = 64, BN = 64, BK = 32\nfor t: consumers 1, split_k 3\nkernel: persistent";
     let (kernel, mapping) = remapped("gemm", mapping);
-    let made = compiled(&kernel, &mapping);
-    let module = sim::parse(&made.ptx).unwrap_or_else(|e| panic!("{e}"));
-    let (m, n, k) = (72, 136, 200);
-    let mut memory = sim::Memory::new();
-    // Ones in f16: every sum is k.
-    let ones = |count: usize| [0x00_u8, 0x3c].repeat(count);
-    let [a, b] = [("a", m * k), ("b", n * k)].map(|(name, count)| memory.alloc(name, ones(count)));
-    let c = memory.alloc("c", vec![0; 2 * m * n]);
-    let sizes = [("m", m), ("n", n), ("k", k)].map(|(name, v)| (name, sim::Arg::Int(v as i64)));
-    let pointers = [("a", a), ("b", b), ("c", c)].map(|(name, id)| (name, sim::Arg::Pointer(id, 0)));
-    let args: Vec<_> = pointers.into_iter().chain(sizes).collect();
-    let name = sim::workspace_of(&made.manifest.entry);
-    for launch in 0..2 {
-        memory.bytes_mut(c).fill(0);
-        let options = SimOptions { seed: launch, ..SimOptions::default() };
-        let prepared = sim::launch_from_manifest(&module, &made.manifest, &args, &mut memory, 2);
-        let prepared = prepared.unwrap_or_else(|e| panic!("{e}"));
-        let report = sim::run_observed(&prepared, &mut memory, &options, &mut |_, _| {});
-        let report = report.unwrap_or_else(|e| panic!("launch {launch}: {e}"));
-        assert!(report.hazards.is_empty(), "launch {launch}: {:?}", report.hazards);
-        // 200 in f16.
-        assert!(memory.bytes(c).chunks(2).all(|x| x == [0x40, 0x5a]), "launch {launch}");
-        let workspace = memory.named(&name, 0).map(|id| memory.bytes(id));
-        let workspace = workspace.unwrap_or_else(|| panic!("no {name}"));
+    relaunch(&compiled(&kernel, &mapping), (72, 136), &[2, 2], |launch, workspace| {
         let (parts, counters) = workspace.split_at(workspace.len() - 256);
         // Two by three tiles, three parts of 64 x 64 sums each.
         assert_eq!(parts.len(), 6 * 3 * 64 * 64 * 4);
         assert!(parts.iter().any(|&b| b != 0) && counters.iter().all(|&b| b == 0), "launch {launch}");
-    }
+    });
 }
 
 #[test]
