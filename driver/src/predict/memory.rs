@@ -28,6 +28,13 @@ pub struct Scene {
     pub shares: Vec<f64>,
 }
 
+impl Scene {
+    /// So many multiprocessors with blocks, and no account of device memory.
+    pub fn new(multiprocessors: u32, single: bool) -> Self {
+        Self { multiprocessors, single, shares: Vec::new() }
+    }
+}
+
 /// How something is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {

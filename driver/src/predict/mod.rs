@@ -228,8 +228,7 @@ fn walk_blocks(
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
     let program = Program::new(scheduled, target, given, grid);
-    let scene =
-        Scene { multiprocessors: blocks.min(multiprocessors), single: resident == 1, shares: Vec::new() };
+    let scene = Scene::new(blocks.min(multiprocessors), resident == 1);
     let mut walks = Walks::new(program, target, resident, waves, scene);
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let last = walks.last;

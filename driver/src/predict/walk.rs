@@ -105,7 +105,7 @@ impl<'s, 'a> Program<'s, 'a> {
     /// if no role draws, or if there is too much to count.
     pub fn skim_tiles(&self, tile: i64, whole: bool) -> Option<Skimmed> {
         // Nothing is timed, so nothing waits for memory.
-        let scene = Scene { multiprocessors: 1, single: true, shares: Vec::new() };
+        let scene = Scene::new(1, true);
         let mut walk = Walk::new(self, [tile, 0, 0], Arrival::Last, &scene);
         let roles = self.scheduled.roles.iter().zip(&self.roles);
         let draws = |w: &Warp<'_, 'a>| w.func.insts.values().any(|d| d.op == Opcode::AtomNextU32);

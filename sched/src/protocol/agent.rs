@@ -212,25 +212,10 @@ impl<'f, 'a> Agent<'f, 'a> {
                 self.read(self.known(d.args[0], "an address")? + i64::from(*offset), cluster)?;
                 self.define(r, inst);
             }
-            // An address that depends on data is not followed, like the data itself.
             (Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8, Attr::Mem { offset, .. }) => {
-                let from = self.env[d.args[0]].map(|from| from + i64::from(*offset));
-                if let Some(from) = from {
-                    self.read(from, cluster)?;
-                }
-                self.define(r, inst);
-                if let (Some(number), Some(&result)) =
-                    (from.and_then(|at| cluster.word(self.block, at)), d.results.first())
-                {
-                    self.env[result] = Some(number);
-                }
+                self.load(r, inst, (*offset).into(), cluster)?;
             }
-            // Of data only the numbers of tiles are followed.
-            (Opcode::StShared, Attr::Mem { offset, .. }) => {
-                if let (Some(to), Some(number)) = (self.env[d.args[0]], self.env[d.args[1]]) {
-                    cluster.put_word(self.block, to + i64::from(*offset), number);
-                }
-            }
+            (Opcode::StShared, Attr::Mem { offset, .. }) => self.store(d, (*offset).into(), cluster),
             (Opcode::AtomNextU32, _) => self.env[d.results[0]] = Some(cluster.draw(r)),
             (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
             (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),
@@ -248,6 +233,34 @@ impl<'f, 'a> Agent<'f, 'a> {
             _ => self.define(r, inst),
         }
         Ok(Next::More)
+    }
+
+    /// A load from shared memory. An address that depends on data is not followed, like the data itself; of data only the
+    /// numbers of tiles are.
+    fn load(
+        &mut self,
+        r: &Run<'_, '_>,
+        inst: Inst,
+        offset: i64,
+        cluster: &mut Cluster,
+    ) -> Result<(), ProtocolError> {
+        let d = &self.func.insts[inst];
+        let from = self.env[d.args[0]].map(|from| from + offset);
+        if let Some(from) = from {
+            self.read(from, cluster)?;
+        }
+        self.define(r, inst);
+        let number = from.and_then(|at| cluster.word(self.block, at));
+        if let (Some(number), Some(&result)) = (number, d.results.first()) {
+            self.env[result] = Some(number);
+        }
+        Ok(())
+    }
+
+    fn store(&self, d: &InstData<'_>, offset: i64, cluster: &mut Cluster) {
+        if let (Some(to), Some(number)) = (self.env[d.args[0]], self.env[d.args[1]]) {
+            cluster.put_word(self.block, to + offset, number);
+        }
     }
 
     /// Issues a copy into every block that it names.

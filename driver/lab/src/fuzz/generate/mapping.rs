@@ -86,19 +86,23 @@ impl Generator<'_> {
         LoopMapping { pipeline, producers, consumers: None, wait, chunk: None, mma_order, split_k: None }
     }
 
+    fn raster(&mut self) -> Raster {
+        self.choices.weighted(&[
+            (3, Raster::Linear),
+            (1, Raster::Square),
+            (1, Raster::BandM(3)),
+            (1, Raster::BandN(2)),
+            (1, Raster::Paired),
+        ])
+    }
+
     fn kernel_mapping(&mut self) -> KernelMapping {
         let product = self.groups.is_some();
         let persistent = self.choices.chance(1, 2);
         let pingpong = product && persistent && self.groups == Some(1) && self.choices.chance(1, 5);
         let mut whole = KernelMapping {
             persistent,
-            raster: self.choices.weighted(&[
-                (3, Raster::Linear),
-                (1, Raster::Square),
-                (1, Raster::BandM(3)),
-                (1, Raster::BandN(2)),
-                (1, Raster::Paired),
-            ]),
+            raster: self.raster(),
             counter: false,
             epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
             cluster: self.choices.weighted(if product && self.regular {
