@@ -33,6 +33,8 @@ pub struct Case {
 pub struct Known {
     /// The mutation: the beginning of its description after the line's number, and a further part.
     pub parts: [&'static str; 2],
+    /// How many mutants of the case it names.
+    pub mutants: usize,
     /// Why.
     pub why: &'static str,
 }
@@ -98,6 +100,7 @@ const fn capped(case: Case, caps: &'static [(Mutation, usize)]) -> Case {
 const fn handed(barrier: &'static str) -> Known {
     Known {
         parts: ["moved behind", barrier],
+        mutants: 1,
         why: "the ring of what is handed on is first touched behind a meeting of consumers",
     }
 }
@@ -105,13 +108,22 @@ const fn handed(barrier: &'static str) -> Known {
 /// Scales are loaded an iteration ahead and handed back last in one.
 const AHEAD: &[Known] = &[Known {
     parts: ["wait not repeated", "$producer_wait1;"],
+    mutants: 1,
     why: "the producer waited for the scales' stage, which is handed back behind that of x",
 }];
 
 /// A fence behind the barrier instead of before it, where ordinary stores come before both: no rule sees what those write.
 const GATHERED: &[Known] = &[
-    Known { parts: ["moved behind", "`fence.proxy.async.shared::cta;`"], why: OWN_FENCE },
-    Known { parts: ["moved before", "`bar.sync 1, 256;`"], why: OWN_FENCE },
+    Known {
+        parts: ["moved behind", "`bar.sync`: `fence.proxy.async.shared::cta;`"],
+        mutants: 2,
+        why: OWN_FENCE,
+    },
+    Known {
+        parts: ["moved before", "`fence.proxy.async.shared::cta`: `bar.sync 1, 256;`"],
+        mutants: 2,
+        why: OWN_FENCE,
+    },
 ];
 const OWN_FENCE: &str = "each reader's own fence covers the copies that the barrier told it of; ordinary stores write the \
      numbers of rows, which threads read";
