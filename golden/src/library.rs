@@ -5,6 +5,7 @@ use std::path::Path;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::isel::map::{MapContext, do_map};
+use warplift::{Compiled, Options, compile};
 use warplift_lab::validate::{Given, Reference, Sizes, Style, Validation, ValidationError};
 
 /// A kernel of the library by its file, with sizes and the multiprocessors of the imagined device.
@@ -255,6 +256,33 @@ pub fn load(name: &str) -> (Kernel, Mapping) {
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let module = parse_file(&text, name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     (module.kernels[0].clone(), module.mappings[0].clone())
+}
+
+/// A kernel under a mapping that is written as text.
+///
+/// # Panics
+/// If the text is no mapping: then the test is wrong.
+pub fn with_mapping(kernel: &Kernel, mapping: &str) -> (Kernel, Mapping) {
+    let text = format!("{kernel}\nmapping {} {{\n{mapping}\n}}\n", kernel.name);
+    let mut module = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    (module.kernels.remove(0), module.mappings.remove(0))
+}
+
+/// A kernel of the library under a mapping that is written as text.
+///
+/// # Panics
+/// As [`load`] and [`with_mapping`].
+pub fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
+    with_mapping(&load(name).0, mapping)
+}
+
+/// A kernel compiled under a mapping, each state verified.
+///
+/// # Panics
+/// If it is refused: then the test is wrong, or the compiler.
+pub fn compiled(kernel: &Kernel, mapping: &Mapping) -> Compiled {
+    let options = Options { verify: true, ..Options::default() };
+    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{mapping}: {e}"))
 }
 
 /// A kernel on sizes, with data and the interpreter's results.

@@ -2,24 +2,11 @@
 //! zero for the next.
 
 use warplift::ir::target::SM90A;
-use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::{Compiled, Options, compile};
-use warplift_golden::library::{load, reference, reference_on};
+use warplift::ir::tile::parse_file;
+use warplift::{Options, compile};
+use warplift_golden::library::{compiled, reference, reference_on, remapped};
 use warplift_golden::orders::{MANY_ORDERS, right};
 use warplift_golden::relaunch::relaunch;
-
-/// A kernel of the library under a mapping written as text.
-fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
-    let (kernel, _) = load(name);
-    let text = format!("{kernel}\nmapping {} {{\n{mapping}\n}}\n", kernel.name);
-    let mut m = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    (m.kernels.remove(0), m.mappings.remove(0))
-}
-
-fn compiled(kernel: &Kernel, mapping: &Mapping) -> Compiled {
-    let options = Options { verify: true, ..Options::default() };
-    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{mapping}: {e}"))
-}
 
 /// The PTX draws tiles, and gives on so many multiprocessors what the kernel does as it is written.
 fn check(name: &str, mapping: &str, size: &[(&str, i64)], (multiprocessors, error): (u32, f64)) {

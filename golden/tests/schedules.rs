@@ -5,24 +5,13 @@ use warplift::ir::target::{SM90A, Unit};
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::sim::{self};
 use warplift::{Compiled, Options, compile};
-use warplift_golden::library::{load, reference};
+use warplift_golden::library::{compiled, load, reference, remapped};
 use warplift_golden::orders::{ORDERS, right};
-
-/// A kernel of the library under a mapping written as text.
-fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
-    let (kernel, _) = load(name);
-    let text = format!("{kernel}\nmapping {name} {{\n{mapping}\n}}\n");
-    let mut m = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    (kernel, m.mappings.remove(0))
-}
 
 fn check(name: &str, mapping: &str, size: &[(&str, i64)], sms: u32) {
     let (kernel, mapped) = remapped(name, mapping);
-    let options = Options { verify: true, ..Options::default() };
-    let compiled =
-        compile(&kernel, &mapped, &SM90A, &options).unwrap_or_else(|e| panic!("{name} {mapping}: {e}"));
     let problem = reference(&kernel, &mapped, size, 5);
-    right(&problem, &compiled, &ORDERS, (sms, 0.0), &format!("{name} {mapping} {size:?}"));
+    right(&problem, &compiled(&kernel, &mapped), &ORDERS, (sms, 0.0), &format!("{name} {mapping} {size:?}"));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, Op, parse_file};
 use warplift::kernels::find;
 use warplift::sim::Adversary;
-use warplift::{Compiled, Options, compile};
-use warplift_golden::library::{in_rules_form, load, reference};
+use warplift::{Options, compile};
+use warplift_golden::library::{compiled, in_rules_form, load, reference, remapped, with_mapping};
 use warplift_golden::orders::{FEW_ORDERS, right};
 use warplift_golden::relaunch::relaunch;
 
@@ -22,23 +22,6 @@ const EIGHT: [(u64, Adversary); 8] = [
     (7, Adversary::Latest),
     (8, Adversary::Random),
 ];
-
-/// A kernel of the library under a mapping written as text.
-fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
-    let (kernel, _) = load(name);
-    with_mapping(&kernel, mapping)
-}
-
-fn with_mapping(kernel: &Kernel, mapping: &str) -> (Kernel, Mapping) {
-    let text = format!("{kernel}\nmapping {} {{\n{mapping}\n}}\n", kernel.name);
-    let mut m = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    (m.kernels.remove(0), m.mappings.remove(0))
-}
-
-fn compiled(kernel: &Kernel, mapping: &Mapping) -> Compiled {
-    let options = Options { verify: true, ..Options::default() };
-    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{mapping}: {e}"))
-}
 
 /// The mapped kernel in the interpreter and its PTX in the simulator, against the kernel as it is written.
 fn check(kernel: &Kernel, mapping: &Mapping, size: &[(&str, i64)], orders: &[(u64, Adversary)]) {

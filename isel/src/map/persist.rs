@@ -71,9 +71,10 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
 /// The dimension along which tiles get longer or shorter: programs that draw tiles begin with the longest. Bands keep their
 /// order, for the L2 cache.
 fn longest(k: &Kernel, mapping: &Mapping) -> Option<(usize, Longest)> {
-    let draws = mapping.whole.counter && mapping.whole.raster == Raster::Linear;
-    let along = |d: usize| Some((d, longest_along(k, d as u8).filter(|_| draws)?));
-    (0..k.grid.len()).find_map(along)
+    if !mapping.whole.counter || mapping.whole.raster != Raster::Linear {
+        return None;
+    }
+    (0..k.grid.len()).find_map(|d| Some((d, longest_along(k, d as u8)?)))
 }
 
 /// Where blocks share out a loop: all tiles of a slice in the raster's order, then those of the next one. Tiles that run
