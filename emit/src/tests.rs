@@ -162,7 +162,7 @@ fn attr_of(op: Opcode) -> Attr {
         | Opcode::StShared8
         | Opcode::RedGlobalAddS32
         | Opcode::AtomIncU32
-        | Opcode::AtomNextU32
+        | Opcode::AtomIncRelaxedU32
         | Opcode::RedGlobalMinS32
         | Opcode::RedGlobalMaxS32
         | Opcode::RedGlobalMinU32

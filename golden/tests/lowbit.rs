@@ -225,6 +225,7 @@ fn sums_apart_from_their_constants() {
             ([128, 16], 1, "", packed.to_owned()),
             ([128, 16], 2, ", chunk 32", packed.to_owned()),
             ([256, 16], 2, ", chunk 64", format!("{packed} kernel: persistent")),
+            ([128, 16], 1, "", format!("{packed} kernel: persistent, raster counter")),
             ([64, 16], 1, ", chunk 16", packed.to_owned()),
         ] {
             for stages in ["2", "5"] {

@@ -1,10 +1,12 @@
 //! Tiles drawn from a counter: every tile is computed once, in any order of programs, and each launch leaves the counter at
 //! zero for the next.
 
+use warplift::ir::interp;
+use warplift::ir::machine::RingFill;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::parse_file;
 use warplift::{Options, compile};
-use warplift_golden::library::{compiled, reference, reference_on, remapped};
+use warplift_golden::library::{compiled, in_rules_form, reference, reference_on, remapped};
 use warplift_golden::orders::{MANY_ORDERS, right};
 use warplift_golden::relaunch::relaunch;
 
@@ -47,6 +49,34 @@ fn epilogue_warps_and_their_copies_hear_of_the_next_tile() {
     check("softmax_warp_specialized", softmax, &[("m", 11), ("n", 5000)], (2, 1e-4));
     let norm = "BM = 1, BN = 1024\nfor t: pipeline 5\nfor u: pipeline 2\nkernel: persistent, warps 4, epilogue warps, raster counter\narray x: staged array w: staged array b: staged";
     check("layer_norm_warp_specialized", norm, &[("m", 11), ("n", 4000)], (2, 1e-3));
+}
+
+/// What the weights are less is multiplied by a helper for all warps, a tile without a loop at a time.
+#[test]
+fn helpers_hear_of_the_next_tile() {
+    let text = "kernel weights(
+        x: ptr<f16> align 16, w: ptr<u4> align 16, s: ptr<f16> align 16, y: ptr<f16> align 16, m: i32, n: i32 % 8
+    ) {
+        grid cdiv(n, 64), cdiv(m, 16)
+        gx = view x : f16[m, 128]
+        gw = view w : u4[n, 128]
+        gs = view s : f16[n, 1] strides [1, n]
+        gy = view y : f16[n, m] strides [1, n]
+        i, j = block_index
+        zero = full 0.0 : f32[64, 16]
+        q = load gw[i*64, 0] : u4[64, 128]
+        scale = load gs[i*64, 0] : f16[64, 1]
+        tx = load gx[j*16, 0] : f16[16, 128]
+        group = mma zero, cast(q, f16) - 8.0, trans(tx)
+        store gy[i*64, j*16], cast(group * cast(scale, f32), f16)
+    }
+    mapping weights { kernel: persistent, raster counter array w: packed array s: staged }";
+    let mut file = parse_file(text, "weights.tile").unwrap_or_else(|e| panic!("{e:?}"));
+    let (kernel, mapping) = (file.kernels.remove(0), file.mappings.remove(0));
+    let made = compiled(&kernel, &mapping);
+    assert!(made.explained.schedule.rings.values().any(|r| r.fill == RingFill::Helper), "no helper");
+    let problem = reference(&kernel, &mapping, &[("m", 40), ("n", 200)], 5);
+    right(&problem, &made, &MANY_ORDERS, (3, 0.0), text);
 }
 
 #[test]
@@ -94,6 +124,11 @@ fn the_longest_tiles_come_first() {
         let (kernel, mapping) = (file.kernels.remove(0), file.mappings.remove(0));
         let problem = reference(&kernel, &mapping, &[("n", 100)], 5);
         right(&problem, &compiled(&kernel, &mapping), &MANY_ORDERS, (5, 0.0), &text);
+        // No tiles: the mapped kernel does nothing, as the written one.
+        let mapped = in_rules_form(&kernel, &mapping).unwrap_or_else(|e| panic!("{e}"));
+        let nothing = reference(&kernel, &mapping, &[("n", 0)], 5);
+        let have = nothing.interpret(&mapped, &interp::Options::default()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(nothing.difference(&have), None);
     }
 }
 
@@ -168,8 +203,11 @@ fn a_work_list_is_searched_by_the_producer() {
 /// Three launches on one memory: each finds the counter as the first one did.
 #[test]
 fn the_counter_ends_at_zero() {
-    for words in ["raster counter", "raster counter, pingpong 2"] {
-        let (kernel, mapping) = remapped("gemm", &format!("{PRODUCT}{words}"));
+    let threads = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, producers 0\nkernel: persistent, warps 4, products mma_sync, raster counter";
+    let by_producer = ["raster counter", "raster counter, pingpong 2", "raster counter, epilogue deferred"];
+    let mappings = by_producer.map(|words| format!("{PRODUCT}{words}"));
+    for mapping in mappings.iter().map(String::as_str).chain([threads]) {
+        let (kernel, mapping) = remapped("gemm", mapping);
         // Of 12 tiles: several for each program, one for each, and programs without any.
         relaunch(&compiled(&kernel, &mapping), (200, 136), &[5, 12, 132], |launch, workspace| {
             assert!(!workspace.is_empty() && workspace.iter().all(|&b| b == 0), "launch {launch}");
@@ -181,7 +219,7 @@ fn the_counter_ends_at_zero() {
 fn what_cannot_draw_is_refused() {
     for (words, why) in [
         ("raster counter, cluster 2", "its blocks take neighbours, and each draws alone"),
-        ("raster counter paired", "say one of both"),
+        ("raster counter paired", "use one of the two"),
         ("raster counter, blocks 2", "they hold a tile together"),
     ] {
         let (kernel, mapping) = remapped("gemm", &format!("{PRODUCT}{words}"));

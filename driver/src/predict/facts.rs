@@ -113,7 +113,7 @@ pub fn is_atomic(op: Opcode) -> bool {
             | RedGlobalAddBf16x2
             | AtomAddU32
             | AtomIncU32
-            | AtomNextU32
+            | AtomIncRelaxedU32
             | AtomAddF32
             | AtomMinS32
             | AtomMaxS32

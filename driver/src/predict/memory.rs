@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Between both, `rate = (a^-3 + b^-3)^(-1/3)`: over the 121 figures of docs/microbenchmarks.md's `memory` the median error
-//! is 2%, the worst 12%. Blocks ask for much that others have asked for: only a share comes from device memory.
+//! is 2%, the worst 12%. Blocks ask for much that others have asked for: only a share comes from device memory. Where device
+//! memory takes a small part of a launch's time, there are no shares, and each request takes the latency of one alone.
 
 use warplift_ir::target::Rates;
 

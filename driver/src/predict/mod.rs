@@ -72,8 +72,8 @@ const STEPS: u64 = 2_000_000;
 /// many of what is live): blocks that they alone keep apart count as resident.
 const SPARED: u32 = 8;
 
-/// The part of the blocks' time that device memory takes below which nobody waits for its rate: the waiting adds a
-/// hundredth there.
+/// The part of the blocks' time that device memory takes below which it is of no account: waiting for its rate adds a
+/// hundredth there, and most is in the L2 before it is asked for again ([`memory`]).
 const WAITED: f64 = 0.3;
 
 /// Instructions of all roles after which no further block is walked.

@@ -108,7 +108,7 @@ impl<'s, 'a> Program<'s, 'a> {
         let scene = Scene::new(1, true);
         let mut walk = Walk::new(self, [tile, 0, 0], Arrival::Last, &scene);
         let roles = self.scheduled.roles.iter().zip(&self.roles);
-        let draws = |w: &Warp<'_, 'a>| w.func.insts.values().any(|d| d.op == Opcode::AtomNextU32);
+        let draws = |w: &Warp<'_, 'a>| w.func.insts.values().any(|d| d.op == Opcode::AtomIncRelaxedU32);
         let mut warp = roles.flat_map(|(role, facts)| Warp::of(role, facts)).find(draws)?;
         walk.skim_until(&mut warp, |w| w.drawn == 1)?;
         let issued = walk.skim_until(&mut warp, |w| w.drawn == 2)?;

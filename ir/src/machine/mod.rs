@@ -406,9 +406,9 @@ pub struct LoopAttr {
     pub mma_order: Option<bool>,
     /// Whether it is the loop over the tiles of a persistent kernel.
     pub persistent: bool,
-    /// The kernel's parameter with the address of a counter. The value of the loop's counter in the next iteration is then
-    /// the step and what the program draws there, and not the step more than now. The counter counts from 0 to one less
-    /// than `high`, and wraps: each iteration of each program draws once.
+    /// The parameter that holds the address of a tile counter in memory. The index of the next iteration is then
+    /// `step + atom.inc(counter, high - 1)` instead of `index + step`: each iteration of each program draws once, and the
+    /// tile counter wraps to zero behind `high - 1`.
     pub counter: Option<u32>,
     /// Upper bound on the iterations, if the signature gives one.
     pub most: Option<u32>,

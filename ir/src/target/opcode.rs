@@ -219,7 +219,7 @@ opcodes! {
     RedGlobalAddBf16x2 "red.add.bf16x2" &[B64, B32], &[], Write "sm_90";
     AtomAddU32 "atom.add.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomIncU32 "atom.inc.acq_rel.u32" &[B64, B32], &[B32], Order "sm_70";
-    AtomNextU32 "atom.inc.u32" &[B64, B32], &[B32], Order "sm_20";
+    AtomIncRelaxedU32 "atom.inc.u32" &[B64, B32], &[B32], Order "sm_20";
     AtomAddF32 "atom.add.f32" &[B64, B32], &[B32], Order "sm_20";
     AtomMinS32 "atom.min.s32" &[B64, B32], &[B32], Order "sm_10";
     AtomMaxS32 "atom.max.s32" &[B64, B32], &[B32], Order "sm_10";

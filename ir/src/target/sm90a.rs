@@ -293,7 +293,7 @@ static ROWS: Rows = rows! {
     RedGlobalAddBf16x2 "red.global.add.noftz.bf16x2 [$0$o], $1" Lsu 500 8 78 "RED";
     AtomAddU32 "atom.global.add.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomIncU32 "atom.acq_rel.gpu.global.inc.u32 $d, [$0$o], $1" Lsu 700 8 60 "ATOM";
-    AtomNextU32 "atom.global.inc.u32 $d, [$0$o], $1" Lsu 500 8 20 "ATOM";
+    AtomIncRelaxedU32 "atom.global.inc.u32 $d, [$0$o], $1" Lsu 500 8 20 "ATOM";
     AtomAddF32 "atom.global.add.f32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomMinS32 "atom.global.min.s32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomMaxS32 "atom.global.max.s32 $d, [$0$o], $1" Lsu 500 8 20 "";

@@ -246,7 +246,7 @@ pub struct KernelMapping {
     /// Tile order.
     pub raster: Raster,
     /// Whether a persistent kernel's programs draw their tiles from a counter in memory, in the order of `raster`: a
-    /// program takes the next tile when it has done the one before. Otherwise each takes the same number.
+    /// program takes the next tile when it has done the one before. Otherwise program p takes p, p + programs, and so on.
     pub counter: bool,
     /// Store time.
     pub epilogue: Epilogue,

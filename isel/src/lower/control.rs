@@ -27,8 +27,8 @@ impl Lower<'_, '_> {
         }
         let body = k.insts[inst].blocks[0];
         let lowered = self.func.new_block();
-        let counter = (self.counter && k.attrs[inst].persistent).then(|| self.tile_counter());
-        let attr = self.loop_attr(inst, counter);
+        let tile_counter = (self.counter && k.attrs[inst].persistent).then(|| self.tile_counter());
+        let attr = self.loop_attr(inst, tile_counter);
         let params = k.blocks[body].params.clone();
         let counter = self.func.append_param(lowered, Ty::B32, true);
         self.set(params[0], counter);

@@ -129,7 +129,7 @@ struct Lower<'k, 'a> {
     warp: Option<machine::Value>,
     staging: FxHashMap<u32, machine::Buffer>,
     persistent: bool,
-    /// Whether its programs draw tiles from a counter.
+    /// Whether the programs of a persistent kernel draw tiles from a counter.
     counter: bool,
     /// Teams of a block that alternate tiles (ping-pong).
     teams: u32,
@@ -191,7 +191,7 @@ pub fn do_lower<'a>(
         warp: None,
         staging: FxHashMap::default(),
         persistent: mapping.whole.persistent,
-        counter: mapping.whole.counter && mapping.whole.persistent,
+        counter: mapping.whole.counter,
         teams: mapping.whole.pingpong.max(1),
         blocks: mapping.whole.blocks.max(1),
         neighbours: mapping.whole.cluster.max(1),

@@ -34,7 +34,8 @@ pub fn do_hoist_above_products(k: &mut Kernel) {
     }
 }
 
-/// Moves what only the accumulator of a product needs right before the conversions of its operands, and those before it.
+/// Moves what only the accumulator of a product needs right before the conversions of its operands; what else its
+/// operands need goes before that.
 fn lower_sums(k: &mut Kernel, block: Block, product: Inst) {
     let users = users(k);
     let at = k.blocks[block].insts.iter().position(|&i| i == product).unwrap_or(0);

@@ -15,7 +15,9 @@
 //! ```
 
 use super::scalar_ops::ScalarOps;
-use rustc_hash::FxHashMap;
+use crate::tiles::program_order;
+use smallvec::SmallVec;
+use warplift_ir::entity::SecondaryMap;
 use warplift_ir::tile::{BinOp, Block, Kernel, Op, Value};
 
 /// How a scalar changes as a block index grows.
@@ -60,15 +62,24 @@ pub(super) fn longest_first(
     let others: Vec<Value> =
         grid.iter().enumerate().filter(|&(d, _)| d != dimension).map(|(_, &e)| e).collect();
     let mut s = ScalarOps { k, block: entry };
-    let mut rows = s.int(1);
-    for &extent in &others {
+    let last = s.with(BinOp::Sub, grid[dimension], 1);
+    let (&first, rest) = match others.split_first() {
+        Some(found) => found,
+        None => {
+            s.block = body;
+            return vec![if longest == Longest::Last { s.op(BinOp::Sub, last, tile) } else { tile }];
+        }
+    };
+    let mut rows = first;
+    for &extent in rest {
         rows = s.op(BinOp::Mul, rows, extent);
     }
     let wide = s.with(BinOp::Mul, count, SECTION);
-    let wide = s.op(BinOp::Div, wide, grid[dimension]);
+    // A grid without tiles has programs in the interpreter too, which come here.
+    let along = s.with(BinOp::Max, grid[dimension], 1);
+    let wide = s.op(BinOp::Div, wide, along);
     let wide = s.with(BinOp::Max, wide, 1);
     let area = s.op(BinOp::Mul, wide, grid[dimension]);
-    let last = s.with(BinOp::Sub, grid[dimension], 1);
     s.block = body;
     let section = s.op(BinOp::Div, tile, area);
     let before = s.op(BinOp::Mul, section, area);
@@ -88,7 +99,7 @@ pub(super) fn longest_first(
         index.push(s.op(BinOp::Rem, row, extent));
         row = s.op(BinOp::Div, row, extent);
     }
-    index.extend((!others.is_empty()).then_some(row));
+    index.push(row);
     // The dimension takes its place among the others.
     index[..=dimension].rotate_left(1);
     index
@@ -105,10 +116,10 @@ pub(super) enum Longest {
 
 /// Which tiles along a dimension are the longest, if the text tells.
 pub(super) fn longest_along(k: &Kernel, dimension: u8) -> Option<Longest> {
-    let mut known = FxHashMap::default();
+    let known = trends(k, dimension);
     let loops = k.insts.iter().filter(|(_, d)| matches!(d.op, Op::For)).map(|(i, _)| k.args(i));
     let trips = loops.map(|args| {
-        let [low, high, step] = [0, 1, 2].map(|n| trend(k, args[n], dimension, &mut known));
+        let [low, high, step] = [0, 1, 2].map(|n| known[args[n]]);
         let upwards = k.int_const(args[2]).is_some_and(|step| step > 0);
         if upwards && step == Trend::Flat { high.and(low.turned()) } else { Trend::Unknown }
     });
@@ -119,20 +130,16 @@ pub(super) fn longest_along(k: &Kernel, dimension: u8) -> Option<Longest> {
     }
 }
 
-fn trend(k: &Kernel, v: Value, dimension: u8, known: &mut FxHashMap<Value, Trend>) -> Trend {
-    if let Some(&known) = known.get(&v) {
-        return known;
+/// How each value changes. Definitions come before uses, so one look at each is enough.
+fn trends(k: &Kernel, dimension: u8) -> SecondaryMap<Value, Trend> {
+    let mut known = SecondaryMap::with_default(Trend::Unknown);
+    k.params.iter().for_each(|p| known[p.value] = Trend::Flat);
+    for inst in program_order(k) {
+        let of: SmallVec<[Trend; 4]> = k.args(inst).iter().map(|&a| known[a]).collect();
+        let found = of_op(k, &k.insts[inst].op, (k.args(inst), &of), dimension);
+        k.results(inst).iter().for_each(|&r| known[r] = found);
     }
-    let found = match k.def(v) {
-        Some(def) => {
-            let all: Vec<Trend> = k.args(def).iter().map(|&a| trend(k, a, dimension, known)).collect();
-            of_op(k, &k.insts[def].op, (k.args(def), &all), dimension)
-        }
-        None if k.params.iter().any(|p| p.value == v) => Trend::Flat,
-        None => Trend::Unknown,
-    };
-    known.insert(v, found);
-    found
+    known
 }
 
 fn of_op(k: &Kernel, op: &Op, (args, of): (&[Value], &[Trend]), dimension: u8) -> Trend {

@@ -53,7 +53,8 @@ pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVaria
     let budget = RESERVE.map(|r| share.saturating_sub(r));
     let cut = Cut { mapping, target, threads };
     let mut ahead = Vec::new();
-    // A tile that is drawn from a counter is known only when it is begun.
+    // A tile that is drawn from a counter is known only when it is begun, so nothing of it is loaded ahead. What is equal for
+    // all tiles stays with them too: a producer without copies in its loop over tiles would not draw.
     if mapping.whole.persistent && !mapping.whole.counter {
         do_smem_once(k);
         ahead = loads(k);

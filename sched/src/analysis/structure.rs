@@ -28,9 +28,17 @@ pub(crate) fn is_tile_loop(func: &Func<'_>, inst: Inst) -> bool {
     matches!(&func.insts[inst].attr, Attr::Loop(l) if l.persistent)
 }
 
-/// Whether a loop draws its next counter from memory.
+/// The parameter with the address of the counter from which a loop draws tiles.
+pub(crate) fn tile_counter(func: &Func<'_>, inst: Inst) -> Option<u32> {
+    match &func.insts[inst].attr {
+        Attr::Loop(l) => l.counter,
+        _ => None,
+    }
+}
+
+/// Whether a loop draws tiles from a counter.
 pub(crate) fn draws_tiles(func: &Func<'_>, inst: Inst) -> bool {
-    matches!(&func.insts[inst].attr, Attr::Loop(l) if l.counter.is_some())
+    tile_counter(func, inst).is_some()
 }
 
 /// The body of the loop over tiles.

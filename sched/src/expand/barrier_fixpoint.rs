@@ -9,7 +9,7 @@
 //! A buffer that a loop only reads becomes visible before the loop. Inside the loop, the barriers of an iteration order
 //! most of its accesses. With two buffers in turn, the second buffer's barrier tells that all threads have read the
 //! first, so the next iteration stores to the first without another barrier. The state at the start of the body is a
-//! fixed point over the accesses in their order. A nested loop that opens with a barrier is one of them. If an iteration leaves more than that, all threads meet at its end.
+//! fixed point over the accesses in their order. A nested loop that begins with a barrier counts as one there. If an iteration leaves more than that, all threads meet at its end.
 
 use super::role::Expand;
 use super::state::Touched;

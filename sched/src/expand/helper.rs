@@ -37,8 +37,10 @@ impl<'a> Expand<'_, 'a> {
         self.jump(on, &[]);
         self.code.func.order.push(on);
         self.code.block = on;
+        // The next tile's number is heard at the end of the tile by all, whose turn it was or not.
+        let moves = |r: &RingData| self.moves_in(r, block) && !r.fill.is_next_tile();
         let moved: Vec<Ring> =
-            self.given.schedule.rings.iter().filter(|(_, r)| self.moves_in(r, block)).map(|r| r.0).collect();
+            self.given.schedule.rings.iter().filter(|(_, r)| moves(r)).map(|r| r.0).collect();
         moved.into_iter().for_each(|r| self.advance(r));
         Ok(yields)
     }

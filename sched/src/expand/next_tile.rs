@@ -13,29 +13,33 @@
 //! Without a producer one computing thread draws. It stores in one of two slots, and all threads meet once: a slot is
 //! stored to again only behind the next meeting, which tells that all have read it.
 //!
-//! (Dynamic tile schedulers: FlashAttention-3, Shah et al. 2024; CUTLASS, `sm90_tile_scheduler`.)
+//! (FlashAttention-3, Shah et al. 2024, draws causal tiles so: `DynamicPersistentTileScheduler` of its code.)
 
 use super::role::Expand;
+use crate::analysis::{draws_tiles, tile_counter};
 use warplift_ir::machine::{Attr, Guard, Inst, NewInst, Ring, RingFill, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
     /// At the start of a tile's work: draws the tile after it, if this role draws.
     pub fn draw_tile(&mut self, looped: Inst) {
-        let Some(parameter) = self.counter_of(looped).filter(|_| self.draws()) else { return };
+        let Some(parameter) = tile_counter(&self.given.program.func, looped).filter(|_| self.draws()) else {
+            return;
+        };
         let address = self.counter_address(parameter);
         let high = self.value(self.data(looped).args[1]);
         let most = self.at().add_imm(high, -1);
         let guard = self.filler();
         let attr = Attr::Mem { offset: 0, count: 1 };
-        let new = NewInst::new(Opcode::AtomNextU32, &[address, most], &[Ty::B32]).attr(attr).guard(guard);
+        let new =
+            NewInst::new(Opcode::AtomIncRelaxedU32, &[address, most], &[Ty::B32]).attr(attr).guard(guard);
         self.own.drawn = Some(self.at().value(new));
     }
 
     /// At the end of an iteration: the loop's counter in the next one.
     pub fn next_counter(&mut self, looped: Inst, counter: Value) -> Value {
         let step = self.value(self.data(looped).args[2]);
-        let Some(ring) = self.counter_of(looped).and_then(|_| self.next_tiles()) else {
+        let Some(ring) = self.next_tiles().filter(|_| draws_tiles(&self.given.program.func, looped)) else {
             return self.at().add(counter, step);
         };
         let by_threads = self.given.schedule.rings[ring].fill == RingFill::NextTileByThreads;
@@ -47,14 +51,6 @@ impl Expand<'_, '_> {
         };
         self.advance(ring);
         next
-    }
-
-    /// The parameter with the address of the counter from which a loop draws.
-    fn counter_of(&self, looped: Inst) -> Option<u32> {
-        match &self.data(looped).attr {
-            Attr::Loop(l) => l.counter,
-            _ => None,
-        }
     }
 
     /// The ring by which the next tile's number is handed on.

@@ -215,8 +215,10 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8, Attr::Mem { offset, .. }) => {
                 self.load(r, inst, (*offset).into(), cluster)?;
             }
-            (Opcode::StShared, Attr::Mem { offset, .. }) => self.store(d, (*offset).into(), cluster),
-            (Opcode::AtomNextU32, _) => self.env[d.results[0]] = Some(cluster.draw(r)),
+            (Opcode::StShared, Attr::Mem { offset, count }) => {
+                self.store(d, i64::from(*offset), i64::from(*count), cluster);
+            }
+            (Opcode::AtomIncRelaxedU32, _) => self.env[d.results[0]] = Some(cluster.draw(r)),
             (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
             (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),
             (Opcode::BarSync, Attr::Imm2(id, threads)) => {
@@ -257,10 +259,11 @@ impl<'f, 'a> Agent<'f, 'a> {
         Ok(())
     }
 
-    fn store(&self, d: &InstData<'_>, offset: i64, cluster: &mut Cluster) {
-        if let (Some(to), Some(number)) = (self.env[d.args[0]], self.env[d.args[1]]) {
-            cluster.put_word(self.block, to + offset, number);
-        }
+    /// A store to shared memory: its words hold a number if that is known and alone, and are forgotten else.
+    fn store(&self, d: &InstData<'_>, offset: i64, count: i64, cluster: &mut Cluster) {
+        let Some(to) = self.env[d.args[0]] else { return };
+        let number = self.env[d.args[1]].filter(|_| count == 1);
+        (0..count).for_each(|n| cluster.put_word(self.block, to + offset + 4 * n, number));
     }
 
     /// Issues a copy into every block that it names.

@@ -148,9 +148,12 @@ impl Cluster {
         self.words.get(&(block, address)).copied()
     }
 
-    /// Stores a number in a word of shared memory.
-    pub(super) fn put_word(&mut self, block: usize, address: i64, number: i64) {
-        self.words.insert((block, address), number);
+    /// Stores a number in a word of shared memory, or one that is not known.
+    pub(super) fn put_word(&mut self, block: usize, address: i64, number: Option<i64>) {
+        match number {
+            Some(number) => drop(self.words.insert((block, address), number)),
+            None => drop(self.words.remove(&(block, address))),
+        }
     }
 
     /// What the cluster draws next from the counter of tiles: the blocks of the launch draw in turn.

@@ -34,7 +34,7 @@ pub(crate) fn do_pdl(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     let looped = match late_scalar(program, graph) {
         Some(name) => Err(format!("the producer loads scalars of `{name}`, which is not `before_wait`")),
         None if program.buffers_of(BufferKind::NextTile).next().is_some() => {
-            Err("tiles are drawn from a counter, which the grid before this one may still count with"
+            Err("tiles are drawn from a counter, from which the grid before this one may still draw"
                 .to_owned())
         }
         None => first_loop(program, s, &before_wait),

@@ -197,7 +197,7 @@ impl<'a> Walk<'_, '_, 'a> {
                 return self.updates.word(at.first, &data.attr).map(Number::same);
             }
             Opcode::AtomAddU32 | Opcode::AtomIncU32 => return self.draw(warp, data),
-            Opcode::AtomNextU32 => return self.draw_tile(warp, data),
+            Opcode::AtomIncRelaxedU32 => return self.draw_tile(warp, data),
             _ => {}
         }
         warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))

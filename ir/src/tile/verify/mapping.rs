@@ -205,7 +205,7 @@ impl Check<'_> {
         let why = match w {
             _ if !w.counter => None,
             _ if w.raster == Raster::Paired => Some(
-                "`paired` gives each program the same work, and a counter whatever is next: say one of both"
+                "`paired` gives each program the same work, and a counter whatever is next: use one of the two"
                     .to_owned(),
             ),
             _ if w.cluster > 1 => {
