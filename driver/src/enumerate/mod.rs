@@ -45,8 +45,8 @@ const TIME: Duration = Duration::from_secs(30);
 const GIVEN_UP: usize = 2;
 /// Forms of one tile that are compiled at most.
 const OF_TILE: usize = 3;
-/// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees no contention at
-/// the counters; a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
+/// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees the time of
+/// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
 const GAIN: f64 = 0.03;
 /// Refusals without a success after which no further form is compiled: the kernel then has no such forms.
 const REFUSED: usize = 4;

@@ -17,11 +17,12 @@
 //!  first blocks    start together, in lockstep: the time of the walk with all residents
 //!  later blocks    start when one ends, so they are spread: each place costs a block's time alone, and all
 //!                  of them the time that the fullest unit is taken, whichever is more
-//!  device memory   each byte once, and again what comes back after more bytes than the L2 holds
+//!  device memory   each byte once, and again what comes back after more bytes than the L2 holds; where that takes a
+//!                  good part of the time, blocks are walked again as they wait for it (`memory`)
 //!  launch          a constant, measured
 //! ```
 //!
-//! A load of what the block has not asked for before takes the latency of device memory. What waits for it lets
+//! What the block has not asked for before comes from device memory (`memory`). What waits for a load of it lets
 //! independent instructions behind it pass, up to the next store, meeting or branch: ptxas orders them so.
 
 mod accesses;
@@ -72,7 +73,7 @@ const STEPS: u64 = 2_000_000;
 /// many of what is live): blocks that they alone keep apart count as resident.
 const SPARED: u32 = 8;
 
-/// The part of the blocks' time that device memory takes below which it is of no account: waiting for its rate adds a
+/// The part of a launch's time that device memory takes below which it is of no account: waiting for its rate adds a
 /// hundredth there, and most is in the L2 before it is asked for again ([`memory`]).
 const WAITED: f64 = 0.3;
 
@@ -232,9 +233,10 @@ fn walk_blocks(
     let mut walks = Walks::new(program, target, resident, waves, scene);
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let last = walks.last;
-    let costs = Costs::new(grid, first, &mut walks);
     let drawn = walked.draws.then(|| drawn::end(&walks.program, first.together, blocks)).flatten();
-    let end = drawn.unwrap_or_else(|| launch::end(&costs, blocks, Places { multiprocessors, resident }));
+    let end = drawn.unwrap_or_else(|| {
+        launch::end(&Costs::new(grid, first, &mut walks), blocks, Places { multiprocessors, resident })
+    });
     let end = last + end;
     let rate = target.rates.memory_bytes_per_cycle;
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
@@ -310,8 +312,9 @@ struct Walks<'p, 's, 'a> {
     waves: u32,
     /// What blocks share.
     scene: Scene,
-    /// Instructions that were walked.
+    /// Instructions that were walked, and those of a walk that another replaced.
     steps: u64,
+    replaced: u64,
     /// Blocks that were walked.
     walked: u32,
     /// Cycles by which the last one of the blocks that share a counter is longer than all of them in the mean.
@@ -322,8 +325,8 @@ struct Walks<'p, 's, 'a> {
 
 impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     fn new(program: Program<'s, 'a>, target: &'p Target, resident: u32, waves: u32, scene: Scene) -> Self {
-        let (steps, walked, last, assumed) = Default::default();
-        Self { program, target, resident, waves, scene, steps, walked, last, assumed }
+        let (steps, replaced, walked, last, assumed) = Default::default();
+        Self { program, target, resident, waves, scene, steps, replaced, walked, last, assumed }
     }
 
     /// One block beside so many like it: when it ends, and the units it took.
@@ -342,7 +345,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         Ok((end.max(units.fullest()), units, walked))
     }
 
-    /// The first block. Where device memory takes a good part of the blocks' time, it is walked again, as it waits for that.
+    /// The first block. Where device memory takes a good part of the launch's time, it is walked again, as it waits for that.
     fn first(
         &mut self,
         blocks: u32,
@@ -350,10 +353,10 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         reads: &Reads,
     ) -> Result<(Cost, Units, Walked), PredictError> {
         let seen = self.cost([0; 3])?;
-        if memory < WAITED * seen.0.together {
+        if memory < WAITED * f64::from(self.waves) * seen.0.together {
             return Ok(seen);
         }
-        self.walked -= 1;
+        (self.walked, self.last, self.replaced) = (0, 0.0, self.steps);
         self.scene.shares = self.shares(f64::from(blocks), &seen.2.requests, reads);
         self.cost([0; 3])
     }
@@ -401,7 +404,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
 
     /// What another block costs; `None` where it cannot be walked, or too much was walked already.
     fn another(&mut self, place: [i64; 3]) -> Option<Cost> {
-        (self.steps < SAMPLED).then(|| self.cost(place).ok()).flatten().map(|seen| seen.0)
+        (self.steps - self.replaced < SAMPLED).then(|| self.cost(place).ok()).flatten().map(|seen| seen.0)
     }
 
     /// Bytes that device memory moves again because the L2 has lost them: by comparison with the first block's
@@ -411,15 +414,19 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         if grid[1] * grid[2] <= 1 || f64::from(blocks) * first.bytes() <= cache {
             return Ok(0.0);
         }
-        let next = self.neighbours(grid)?.map(|walked| walked.map(|walked| walked.requests));
+        let next = self.others(grid, |_| 1)?.map(|walked| walked.map(|walked| walked.requests));
         Ok(traffic::refetched(first, &next, grid, cache))
     }
 
-    /// The first block's neighbours along each dimension that has any.
-    fn neighbours(&mut self, grid: [i64; 3]) -> Result<[Option<Walked>; 3], PredictError> {
+    /// A block along each dimension that has several, at the place that is told by their number.
+    fn others(
+        &mut self,
+        grid: [i64; 3],
+        at: impl Fn(i64) -> i64,
+    ) -> Result<[Option<Walked>; 3], PredictError> {
         let mut next = [None, None, None];
         for d in (0..3).filter(|&d| grid[d] > 1) {
-            let place = std::array::from_fn(|e| i64::from(e == d));
+            let place = std::array::from_fn(|e| if e == d { at(grid[d]) } else { 0 });
             next[d] = Some(self.walk(place, self.resident, Arrival::Last)?.2);
         }
         Ok(next)
@@ -430,8 +437,8 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         if first.lines.is_empty() {
             return Ok(0.0);
         }
-        let next = self.neighbours(grid)?.map(|walked| walked.map(|walked| walked.lines));
-        Ok(busiest(&first.lines, &next, grid))
+        let last = self.others(grid, |blocks| blocks - 1)?.map(|walked| walked.map(|walked| walked.lines));
+        Ok(busiest(&first.lines, &last, grid))
     }
 }
 

@@ -399,10 +399,12 @@ fn blocks_wait_for_each_other_where_they_update_one_line() {
     };
     let blocks = 1 << 16;
     let of = |at| predicted_with(&text(at), &format!("n={}", 64 * blocks), None);
-    let (one, apart) = (of("0"), of("i*64"));
+    let (one, apart, beside) = (of("0"), of("i*64"), of("i"));
     let serial = f64::from(blocks) * SM90A.rates.line_update_cycles;
     assert!((1.0..1.1).contains(&((one.cycles - SM90A.estimates.start_cycles) / serial)), "{one}");
     assert!(apart.cycles < 0.5 * one.cycles, "{apart} {one}");
+    // 32 blocks share a line, not all.
+    assert!(beside.cycles < 0.5 * one.cycles, "{beside} {one}");
 }
 
 /// 43 multiprocessors do not get all of device memory: they have too few bytes in flight. Measured on an H200: 21.7 us.

@@ -40,10 +40,10 @@ pub struct Updates {
 /// Cycles that updates of each line of global memory take.
 pub type Lines = FxHashMap<i64, f64>;
 
-/// The longest time that updates of one line by all blocks take, of the first block's lines and those of its neighbours
-/// along each dimension that has any.
-pub fn busiest(first: &Lines, next: &[Option<Lines>; 3], grid: [i64; 3]) -> f64 {
-    let meets = |line: &i64, d: usize| next[d].as_ref().is_some_and(|lines| lines.contains_key(line));
+/// The longest time that updates of one line by all blocks take, of the first block's lines and those of the last blocks
+/// along each dimension that has several. What the first block shares with its neighbours alone is a few blocks' time.
+pub fn busiest(first: &Lines, last: &[Option<Lines>; 3], grid: [i64; 3]) -> f64 {
+    let meets = |line: &i64, d: usize| last[d].as_ref().is_some_and(|lines| lines.contains_key(line));
     let blocks = |line| (0..3).filter(|&d| meets(line, d)).map(|d| grid[d] as f64).product::<f64>();
     first.iter().map(|(line, cycles)| cycles * blocks(line)).fold(0.0, f64::max)
 }
@@ -84,6 +84,11 @@ impl Updates {
         *self.lines.entry(line).or_default() += cycles;
     }
 
+    /// As many times the cycles at each line: what a walk that was cut short did not see.
+    pub fn grow(&mut self, times: f64) {
+        self.lines.values_mut().for_each(|cycles| *cycles *= times);
+    }
+
     /// Cycles by line.
     pub fn lines(self) -> Lines {
         self.lines
@@ -96,7 +101,7 @@ impl Updates {
     }
 
     /// Whether no word is known, and nothing that could be told by one.
-    pub fn knows_no_word(&self) -> bool {
+    pub fn has_nothing_to_tell(&self) -> bool {
         self.words.is_empty() && self.draws.is_empty()
     }
 
@@ -164,6 +169,6 @@ mod tests {
         assert_eq!(updates.word(64, &WORD), None);
         updates.put(64, &WORD, Some(8));
         updates.forget();
-        assert!(updates.knows_no_word());
+        assert!(updates.has_nothing_to_tell());
     }
 }

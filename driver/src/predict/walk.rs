@@ -278,6 +278,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let (now, even) = (latest(|w| w.now), latest(|w| w.expected_end()));
         let end = self.counted_end(&mut warps, half).map_or(even, |end| end.max(now));
         self.requests.grow(end / now);
+        self.updates.grow(end / now);
         let mut seen = self.seen(&warps, units, now / end);
         seen.roles.iter_mut().for_each(|(_, role)| *role *= end / even);
         seen

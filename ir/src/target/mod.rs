@@ -219,7 +219,7 @@ impl Rates {
     /// Cycles in which a line takes an update of a warp whose lanes meet at its words, so many at the one where most do.
     pub fn meeting(&self, lanes: u32, float: bool) -> f64 {
         let word = self.word_update_cycles[usize::from(float)];
-        if lanes > 1 { f64::from(lanes) * word } else { self.line_update_cycles }
+        (f64::from(lanes) * word).max(self.line_update_cycles)
     }
 
     /// Tensor-core cycles of a warpgroup's product with `n` columns. `shared` says whether A is in shared memory or in

@@ -234,7 +234,7 @@ impl<'a> Walk<'_, '_, 'a> {
 
     /// What one lane alone, or all together, put into a word of shared memory.
     pub(super) fn note(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) {
-        if data.guard.is_none() && self.updates.knows_no_word() {
+        if data.guard.is_none() && self.updates.has_nothing_to_tell() {
             return;
         }
         let value = data.args.get(1).and_then(|&v| warp.known.number(v));
@@ -306,11 +306,6 @@ impl<'a> Walk<'_, '_, 'a> {
             let shared = self.program.is_workspace(parameter);
             (!shared && self.requests.add(parameter, place.first, all)).then_some(parameter)
         });
-        let least = match fresh {
-            None => 0.0,
-            Some(array) if facts.loads => self.memory.ask(Way::Loads, array, warp.now, all * units.blocks()),
-            Some(_) => self.target.rates.memory_latency,
-        };
         if is_atomic(data.op) {
             let update = self.target.rates.update(self.scene.multiprocessors, self.target.multiprocessors);
             self.meet(warp, data, addresses);
@@ -322,6 +317,11 @@ impl<'a> Walk<'_, '_, 'a> {
                 queued: Some(IN_FLIGHT / self.cache_rate),
             };
         }
+        let least = match fresh {
+            None => 0.0,
+            Some(array) if facts.loads => self.memory.ask(Way::Loads, array, warp.now, all * units.blocks()),
+            Some(_) => self.target.rates.memory_latency,
+        };
         // That few multiprocessors get more of the L2 was measured of whole lines.
         let whole = moved <= bytes;
         let rate = if whole { self.cache_rate } else { self.target.rates.cache_bytes_per_cycle };
@@ -334,9 +334,9 @@ impl<'a> Walk<'_, '_, 'a> {
     fn meet(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, addresses: Option<Number>) {
         let Some(at) = addresses else { return };
         let float = matches!(data.op, Opcode::RedGlobalAddF32 | Opcode::AtomAddF32);
-        // Warps whose lanes share an address share it with each other.
-        let warps = if at.is_same() { f64::from(warp.warps) } else { 1.0 };
         let active = warp.known.active(data.guard, &self.patterns);
+        // Warps whose lanes share an address share it with each other. One lane alone is one thread of the block.
+        let warps = if at.is_same() && active.count_ones() > 1 { f64::from(warp.warps) } else { 1.0 };
         for (line, lanes) in meetings(&self.patterns.lanes(at), active) {
             self.updates.meet(line, warps * self.target.rates.meeting(lanes, float));
         }
