@@ -232,12 +232,7 @@ fn walk_blocks(
     let scene = Scene::new(blocks.min(multiprocessors), resident == 1);
     let mut walks = Walks::new(program, target, resident, waves, scene);
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
-    let last = walks.last;
-    let drawn = walked.draws.then(|| drawn::end(&walks.program, first.together, blocks)).flatten();
-    let end = drawn.unwrap_or_else(|| {
-        launch::end(&Costs::new(grid, first, &mut walks), blocks, Places { multiprocessors, resident })
-    });
-    let end = last + end;
+    let end = walks.end(grid, blocks, first, &walked);
     let rate = target.rates.memory_bytes_per_cycle;
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
@@ -359,6 +354,14 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         (self.walked, self.last, self.replaced) = (0, 0.0, self.steps);
         self.scene.shares = self.shares(f64::from(blocks), &seen.2.requests, reads);
         self.cost([0; 3])
+    }
+
+    /// When the last of all blocks ends.
+    fn end(&mut self, grid: [i64; 3], blocks: u32, first: Cost, walked: &Walked) -> f64 {
+        let last = self.last;
+        let drawn = walked.draws.then(|| drawn::end(&self.program, first.together, blocks)).flatten();
+        let places = Places { multiprocessors: self.target.multiprocessors, resident: self.resident };
+        last + drawn.unwrap_or_else(|| launch::end(&Costs::new(grid, first, self), blocks, places))
     }
 
     /// Of each parameter the part that device memory moves of what all blocks ask for.
