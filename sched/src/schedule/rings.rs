@@ -126,21 +126,8 @@ pub(crate) fn next_tile_ring(program: &Program<'_>, s: &mut Schedule) {
     let Some(buffer) = program.buffers_of(BufferKind::NextTile).next() else { return };
     let fill = if s.producer { RingFill::NextTile } else { RingFill::NextTileByThreads };
     let body = tile_loop(&program.func).map(|looped| program.func.insts[looped].blocks[0]);
-    s.rings.push(RingData {
-        buffers: vec![buffer],
-        bytes: program.buffers[buffer].bytes,
-        fill,
-        release: StageRelease::Alone,
-        depth: 1,
-        blocks: body.into_iter().collect(),
-        rereads: Vec::new(),
-        helped: false,
-        // Two slots spare the threads a second meeting, and let the producer go on to the next tile.
-        least: 2,
-        wish: Some(2),
-        cluster: false,
-        threads_read: true,
-    });
+    // Two slots spare the threads a second meeting, and let the producer go on to the next tile.
+    s.rings.push(RingData { least: 2, wish: Some(2), ..handed_on(program, buffer, fill, body) });
 }
 
 /// The ring by which one role hands values over to another, in the block that loads them.
@@ -153,9 +140,14 @@ pub(crate) fn handoff_ring(
     let func = &program.func;
     let read = graph.accesses(func, handoff).iter().find(|a| !a.writes);
     let home = read.and_then(|a| func.block_of(a.inst));
+    handed_on(program, handoff, fill, home)
+}
+
+/// A ring that threads fill and read in a block, with barriers of its own.
+fn handed_on(program: &Program<'_>, buffer: Buffer, fill: RingFill, home: Option<Block>) -> RingData {
     RingData {
-        buffers: vec![handoff],
-        bytes: program.buffers[handoff].bytes,
+        buffers: vec![buffer],
+        bytes: program.buffers[buffer].bytes,
         fill,
         release: StageRelease::Alone,
         depth: 1,
