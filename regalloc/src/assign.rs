@@ -177,19 +177,22 @@ impl Assembly<'_, '_> {
         let mut scalars = assigned.operands(inst, self.shift);
         let data = &self.normal.func.insts[inst];
         let literal = |v: Value| self.normal.func.constant(v).map_or(Operand::None, Operand::Literal);
-        let place = |(k, (v, _)): (usize, (Option<Value>, bool))| match v {
-            None => literal(data.args[k]),
-            Some(v) if !occupies(self.normal, v) => literal(v),
-            Some(v) => match self.planned.get(v) {
-                Some(i) => self.operands[i].clone(),
-                None => self
-                    .names
-                    .get(v)
-                    .or_else(|| scalars.next().flatten())
-                    .map_or(Operand::None, Operand::Scalar),
-            },
-        };
-        slots(self.normal, inst).enumerate().map(place).collect()
+        let mut operands = Vec::with_capacity(data.args.len() + data.results.len() + 1);
+        for (k, (v, _)) in slots(self.normal, inst).enumerate() {
+            operands.push(match v {
+                None => literal(data.args[k]),
+                Some(v) if !occupies(self.normal, v) => literal(v),
+                Some(v) => match self.planned.get(v) {
+                    Some(i) => self.operands[i].clone(),
+                    None => self
+                        .names
+                        .get(v)
+                        .or_else(|| scalars.next().flatten())
+                        .map_or(Operand::None, Operand::Scalar),
+                },
+            });
+        }
+        operands
     }
 
     /// Moves fragments to block parameters that could not share their registers.

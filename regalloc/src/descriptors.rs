@@ -11,7 +11,7 @@
 //! another matter: regalloc2 has 64 of that class. Where a function needs more, descriptors get names behind those.
 
 use crate::NAMES;
-use crate::liveness::{Liveness, uses};
+use crate::liveness::{Liveness, per_value, uses};
 use crate::normalize::Normalized;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Reg, Value};
@@ -44,7 +44,7 @@ impl Descriptors {
     /// Finds the descriptors of a function.
     pub(crate) fn find(normal: &Normalized<'_>) -> Self {
         let func = &normal.func;
-        let mut this = Self { packed: SecondaryMap::new(), sums: SecondaryMap::new() };
+        let mut this = Self { packed: per_value(func), sums: per_value(func) };
         let into_products = count(normal, |user, _| user == Opcode::Wgmma);
         for v in func.values.keys().filter(|&v| op(func, v) == Some(Opcode::Pack64)) {
             this.packed[v] = func.values[v].uniform && into_products[v].all_near();
@@ -119,8 +119,8 @@ fn is_increment(func: &Func<'_>, v: Value) -> bool {
 /// Counts the uses of all values. `wanted` sees the user's opcode and its first result.
 fn count(normal: &Normalized<'_>, wanted: impl Fn(Opcode, Value) -> bool) -> SecondaryMap<Value, Uses> {
     let func = &normal.func;
-    let mut home: SecondaryMap<Value, Option<Block>> = SecondaryMap::new();
-    let mut found: SecondaryMap<Value, Uses> = SecondaryMap::new();
+    let mut home: SecondaryMap<Value, Option<Block>> = per_value(func);
+    let mut found: SecondaryMap<Value, Uses> = per_value(func);
     for &block in &func.order {
         for &inst in &func.blocks[block].insts {
             func.insts[inst].results.iter().for_each(|&r| home[r] = Some(block));

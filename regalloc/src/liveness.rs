@@ -98,17 +98,25 @@ pub(crate) fn occupies(normal: &Normalized<'_>, v: Value) -> bool {
 
 /// Visits the values whose registers an instruction reads, those passed to blocks included.
 pub(crate) fn uses(normal: &Normalized<'_>, inst: Inst, mut visit: impl FnMut(Value)) {
-    let data = &normal.func.insts[inst];
-    let literal =
-        |k: usize, v: Value| takes_literal(normal.rows, data, k) && normal.func.constant(v).is_some();
-    let args = data.args.iter().enumerate().filter(|&(k, &v)| !literal(k, v) || normal.func.ty(v).is_frag());
-    let guard = data.guard.map(|g| g.pred);
-    let passed = data.targets.iter().flat_map(|t| t.args).copied();
-    for v in args.map(|(_, &v)| v).chain(guard).chain(passed) {
-        if occupies(normal, v) {
+    let (func, data) = (&normal.func, &normal.func.insts[inst]);
+    for (k, &v) in data.args.iter().enumerate() {
+        let read = match func.constant(v) {
+            Some(_) => normal.written[v] && (!takes_literal(normal.rows, data, k) || func.ty(v).is_frag()),
+            None => true,
+        };
+        if read && func.ty(v) != Ty::Event {
             visit(v);
         }
     }
+    let passed = data.targets.iter().flat_map(|t| t.args).copied();
+    data.guard.map(|g| g.pred).into_iter().chain(passed).filter(|&v| occupies(normal, v)).for_each(visit);
+}
+
+/// A table with room for all values of a function.
+pub(crate) fn per_value<T: Clone + Default>(func: &Func<'_>) -> SecondaryMap<Value, T> {
+    let mut table = SecondaryMap::new();
+    table.resize(func.values.len());
+    table
 }
 
 impl Liveness {

@@ -28,6 +28,8 @@ pub(crate) struct Normalized<'a> {
 /// Brings `func` into normal form.
 pub(crate) fn normalize<'a>(func: &Func<'a>, rows: &'static Rows) -> Normalized<'a> {
     let mut func = func.clone();
+    // Constants are made anew, and edges get blocks.
+    func.reserve(func.insts.len() / 4, func.values.len() / 4);
     split_entry(&mut func);
     drop_unreachable(&mut func);
     split_edges(&mut func);

@@ -17,12 +17,12 @@
 //!
 //! Slices and joins make nothing: their registers are those of other values ([`Planned::content`]).
 
-use crate::liveness::Liveness;
+use crate::liveness::{Liveness, per_value};
 use crate::normalize::Normalized;
 use crate::planned::{ANY, Planned};
 use crate::ranges::{Ranges, releases_before_wait};
-use rustc_hash::FxHashMap;
 use std::ops::Range;
+use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{IndexMap, InstData, Value};
 use warplift_ir::target::Opcode;
 
@@ -96,8 +96,10 @@ struct Pieces<'p, 'a> {
     touched: Vec<u32>,
     /// Steps that read a register, each with the one before it.
     readers: Vec<(u32, u32)>,
-    /// Where the block's scalars are made.
-    scalars: FxHashMap<Value, u32>,
+    /// The position behind what makes a scalar of the block, or less than `first`.
+    scalars: SecondaryMap<Value, u32>,
+    /// Position of the block's first instruction in the function, plus one.
+    first: u32,
     /// Whether products are awaited in the block.
     awaits: bool,
     /// Whether steps run early.
@@ -125,13 +127,14 @@ pub(crate) fn walk(
         registers,
         touched: Vec::new(),
         readers: Vec::new(),
-        scalars: FxHashMap::default(),
+        scalars: per_value(&normal.func),
+        first: 0,
         awaits: false,
         early,
         live: 0,
     };
     for (block, held) in segments(ranges, live).iter().enumerate() {
-        pieces.begin();
+        pieces.begin(live.start[block] + 1);
         pieces.take_apart(live, block, held);
         pieces.leave(live, block, held);
         pieces.enter(live, block, held);
@@ -160,13 +163,13 @@ fn segments(ranges: &Ranges, live: &Liveness) -> Vec<Vec<Segment>> {
 }
 
 impl Pieces<'_, '_> {
-    fn begin(&mut self) {
+    fn begin(&mut self, first: u32) {
         for c in self.touched.drain(..) {
             self.registers[c as usize] = UNUSED;
         }
         self.steps.clear();
         self.readers.clear();
-        self.scalars.clear();
+        self.first = first;
         self.awaits = false;
         self.list.clear();
         self.live = 0;
@@ -183,8 +186,9 @@ impl Pieces<'_, '_> {
         for (at, &inst) in normal.func.blocks[live.blocks[block]].insts.iter().enumerate() {
             let data = &normal.func.insts[inst];
             let result = data.results.first().and_then(|&r| self.planned.get(r));
-            let scalars = data.results.iter().filter(|&&r| self.planned.get(r).is_none());
-            self.scalars.extend(scalars.map(|&r| (r, at as u32 + 1)));
+            for &r in data.results.iter().filter(|&&r| self.planned.get(r).is_none()) {
+                self.scalars[r] = self.first + at as u32 + 1;
+            }
             match result {
                 Some(i) if is_view(normal, data) => self.literals(at as u32, i),
                 Some(i) if data.results.len() == 1 && !data.maps.is_empty() => {
@@ -213,7 +217,7 @@ impl Pieces<'_, '_> {
 
     /// The position behind what makes the scalars that an instruction reads.
     fn scalars_of(&self, data: &InstData<'_>) -> u32 {
-        data.args.iter().filter_map(|a| self.scalars.get(a).copied()).max().unwrap_or(0)
+        data.args.iter().map(|&a| self.scalars[a].saturating_sub(self.first)).max().unwrap_or(0)
     }
 
     /// The registers of a join that are literals.
@@ -260,23 +264,29 @@ impl Pieces<'_, '_> {
     /// An instruction that is not taken apart; `ended` are the values that it waits for.
     fn whole(&mut self, at: u32, data: &InstData<'_>, ended: Vec<usize>) {
         let planned = self.planned;
-        let contents = |i: usize| planned.content(i).iter().copied();
         let args = |early: bool| {
             let args =
                 data.args.iter().enumerate().filter(move |(k, _)| releases_before_wait(data, *k) == early);
-            args.filter_map(|(_, &a)| planned.get(a)).flat_map(contents)
+            args.filter_map(|(_, &a)| planned.get(a))
         };
         let passed = data.targets.iter().flat_map(|t| t.args).filter_map(|&v| planned.get(v));
-        let early: Vec<u32> = args(true).chain(passed.chain(ended).flat_map(contents)).collect();
-        let late: Vec<u32> = args(false).collect();
-        let written = data.results.iter().filter_map(|&v| planned.get(v)).flat_map(contents);
-        let written: Vec<u32> = written.collect();
-        let (reads, late, writes) = (self.push(&early), self.push(&late), self.push(&written));
+        let reads = self.push_all(args(true).chain(passed).chain(ended));
+        let late = self.push_all(args(false));
+        let writes = self.push_all(data.results.iter().filter_map(|&v| planned.get(v)));
         if data.op == Opcode::Wgmma {
-            written.iter().for_each(|&c| self.touch(c).flies = true);
+            writes.clone().for_each(|n| self.touch(self.list[n as usize]).flies = true);
         }
-        let (pure, from) = (written.len() == 1 && self.is_increment(data), self.scalars_of(data));
+        let (pure, from) = (writes.len() == 1 && self.is_increment(data), self.scalars_of(data));
         self.add(Step { at, reads, late, writes, pure, from, state: State::Open });
+    }
+
+    /// The registers of values.
+    fn push_all(&mut self, values: impl Iterator<Item = usize>) -> Range<u32> {
+        let start = self.list.len() as u32;
+        for i in values {
+            self.push(self.planned.content(i));
+        }
+        start..self.list.len() as u32
     }
 
     fn push(&mut self, contents: &[u32]) -> Range<u32> {

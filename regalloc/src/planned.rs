@@ -5,7 +5,7 @@
 //! that meet them at block parameters follow.
 
 use crate::descriptors::Descriptors;
-use crate::liveness::occupies;
+use crate::liveness::{occupies, per_value};
 use crate::normalize::Normalized;
 use crate::shape::View;
 use warplift_ir::entity::SecondaryMap;
@@ -47,7 +47,7 @@ impl Planned {
     /// Chooses the values; `also` are scalars placed here for want of names.
     pub(crate) fn choose(normal: &Normalized<'_>, also: &[Value]) -> Self {
         let func = &normal.func;
-        let mut chosen: SecondaryMap<Value, bool> = SecondaryMap::new();
+        let mut chosen: SecondaryMap<Value, bool> = per_value(func);
         for (v, data) in func.values.iter() {
             chosen[v] = data.ty.is_frag();
         }
@@ -69,7 +69,7 @@ impl Planned {
 
     fn number(normal: &Normalized<'_>, values: Vec<Value>) -> Self {
         let mut this = Self {
-            number: SecondaryMap::new(),
+            number: per_value(&normal.func),
             regs: Vec::with_capacity(values.len()),
             first: Vec::with_capacity(values.len()),
             content: Vec::new(),

@@ -8,7 +8,7 @@
 //! - The assembler's stack pointer counts 1.
 
 use crate::error::{Heaviest, Heavy};
-use crate::liveness::{Liveness, occupies, uses};
+use crate::liveness::{Liveness, occupies, per_value, uses};
 use crate::normalize::Normalized;
 use crate::pieces::walk;
 use crate::planned::Planned;
@@ -111,7 +111,7 @@ impl Now<'_, '_> {
 /// Visits, from the last point to the first, every point with the scalars live there.
 fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: impl FnMut(usize, &Now)) {
     let func = &normal.func;
-    let place = SecondaryMap::with_capacity(func.values.len());
+    let place = per_value(func);
     let mut now = Now { normal, planned, values: Vec::new(), place, count: Count::default() };
     for block in (0..live.blocks.len()).rev() {
         live.live_out[block].iter().for_each(|v| now.add(v));

@@ -14,6 +14,7 @@
 //!   beside the accumulator. Before a product they go before the `wgmma.fence` that orders register writes.
 
 use crate::literals::takes_literal;
+use crate::liveness::per_value;
 use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Guard, IndexMap, Inst, NewInst, Value};
@@ -148,7 +149,7 @@ pub(crate) fn fence_before(func: &Func<'_>, block: Block, at: usize, values: &[V
 
 /// Drops what was made anew for all of its uses.
 fn drop_unused(func: &mut Func<'_>, replaced: Vec<Value>) {
-    let mut used: SecondaryMap<Value, bool> = SecondaryMap::new();
+    let mut used: SecondaryMap<Value, bool> = per_value(func);
     for inst in func.order.iter().flat_map(|&b| &func.blocks[b].insts) {
         let data = &func.insts[*inst];
         let passed = data.targets.iter().flat_map(|t| t.args);
@@ -168,7 +169,7 @@ fn drop_unused(func: &mut Func<'_>, replaced: Vec<Value>) {
 
 /// Constants that some use needs in a register. These stand right before that use and are nowhere else.
 fn written(func: &Func<'_>, rows: &Rows) -> SecondaryMap<Value, bool> {
-    let mut written = SecondaryMap::new();
+    let mut written = per_value(func);
     for inst in func.order.iter().flat_map(|&b| &func.blocks[b].insts) {
         let data = &func.insts[*inst];
         if data.op == Opcode::Const {

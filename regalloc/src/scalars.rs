@@ -5,7 +5,7 @@
 
 use crate::descriptors::Names;
 use crate::literals::takes_literal;
-use crate::liveness::{Liveness, occupies};
+use crate::liveness::{Liveness, occupies, per_value};
 use crate::normalize::Normalized;
 use crate::planned::Planned;
 use crate::{Budget, NAMES, RegallocError};
@@ -53,7 +53,7 @@ fn class(ty: Ty) -> RegClass {
 impl Scalars {
     fn new(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, names: &Names) -> Self {
         let func = &normal.func;
-        let mut vregs: SecondaryMap<Value, Option<VReg>> = SecondaryMap::new();
+        let mut vregs: SecondaryMap<Value, Option<VReg>> = per_value(func);
         let mut count = 0;
         for (v, data) in func.values.iter() {
             if planned.get(v).is_none() && names.get(v).is_none() && occupies(normal, v) {
@@ -61,11 +61,12 @@ impl Scalars {
                 count += 1;
             }
         }
+        let insts = live.blocks.iter().map(|&b| func.blocks[b].insts.len()).sum();
         let mut this = Self {
-            insts: Vec::new(),
-            ops: Vec::new(),
-            operands: Vec::new(),
-            first: vec![0],
+            insts: Vec::with_capacity(insts),
+            ops: Vec::with_capacity(insts),
+            operands: Vec::with_capacity(2 * insts),
+            first: Vec::with_capacity(insts + 1),
             ranges: Vec::new(),
             succs: Vec::new(),
             preds: vec![Vec::new(); live.blocks.len()],
@@ -73,6 +74,7 @@ impl Scalars {
             passed: Vec::new(),
             vregs: count,
         };
+        this.first.push(0);
         for (b, &block) in live.blocks.iter().enumerate() {
             this.block(normal, live, &vregs, b, block);
         }
@@ -245,6 +247,7 @@ pub(crate) fn assign(
     #[cfg(debug_assertions)]
     verify(&scalars, &env, &output, budget)?;
     let mut numbers = SecondaryMap::new();
+    numbers.resize(normal.func.insts.len());
     for (n, &inst) in scalars.insts.iter().enumerate() {
         numbers[inst] = n as u32;
     }

@@ -138,6 +138,9 @@ impl PartialEq for Func<'_> {
     }
 }
 
+/// Nested blocks for which a walk allocates once.
+const WALK_DEPTH: usize = 8;
+
 impl<'a> Func<'a> {
     /// A function with an empty entry block.
     pub fn new(bump: &'a Bump) -> Self {
@@ -157,6 +160,20 @@ impl<'a> Func<'a> {
         func.entry = func.new_block();
         func.order.push(func.entry);
         func
+    }
+
+    /// A function with an empty entry block in the arena of another, and room for as many entities.
+    pub fn as_large_as(other: &Self) -> Self {
+        let mut func = Self::new(other.bump);
+        func.reserve(other.insts.len(), other.values.len());
+        func
+    }
+
+    /// Makes room for so many more instructions and values.
+    pub fn reserve(&mut self, insts: usize, values: usize) {
+        self.insts.reserve(insts);
+        self.values.reserve(values);
+        self.home.resize(self.insts.len() + insts);
     }
 
     /// A detached block.
@@ -266,7 +283,8 @@ impl<'a> Func<'a> {
 
     /// Visits all instructions in program order. Nested instructions follow the one that holds them.
     pub fn walk(&self, mut visit: impl FnMut(Block, Inst)) {
-        let mut stack = vec![(self.entry, 0usize)];
+        let mut stack = Vec::with_capacity(WALK_DEPTH);
+        stack.push((self.entry, 0usize));
         while let Some((block, at)) = stack.pop() {
             let Some(&inst) = self.blocks[block].insts.get(at) else { continue };
             stack.push((block, at + 1));

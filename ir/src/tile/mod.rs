@@ -314,6 +314,9 @@ pub struct Kernel {
     pub pool: ListPool<Value>,
 }
 
+/// Nested blocks for which a walk allocates once.
+const WALK_DEPTH: usize = 8;
+
 impl Kernel {
     /// Bytes of its tables. A value counts with one use.
     pub fn bytes(&self) -> usize {
@@ -458,7 +461,8 @@ impl Kernel {
 
     /// Visits the instructions of a block in program order, and those inside them.
     pub fn walk_block(&self, block: Block, mut visit: impl FnMut(Block, Inst)) {
-        let mut stack = vec![(block, 0usize)];
+        let mut stack = Vec::with_capacity(WALK_DEPTH);
+        stack.push((block, 0usize));
         while let Some((block, at)) = stack.pop() {
             let Some(&inst) = self.blocks[block].insts.get(at) else {
                 continue;

@@ -32,7 +32,7 @@ pub(super) struct Expand<'p, 'a> {
 
 impl<'p, 'a> Expand<'p, 'a> {
     pub fn new(given: Given<'p, 'a>, who: Who) -> Self {
-        let func = Func::new(given.program.func.bump);
+        let func = Func::as_large_as(&given.program.func);
         let block = func.entry;
         let deferred = given.schedule.deferral.iter().flat_map(|d| d.parts.iter().flatten().copied());
         let staged =

@@ -68,7 +68,7 @@ pub fn do_modulo_expand<'a>(
 
 /// Cuts the bodies of some loops in two. Returns the cuts that are to be made next.
 fn cut<'a>(old: &Func<'a>, cuts: &[Cut]) -> (Func<'a>, Vec<Cut>) {
-    let new = Func::new(old.bump);
+    let new = Func::as_large_as(old);
     let (block, env, next) = (new.entry, Map::default(), Vec::new());
     let cuts = cuts.iter().map(|c| (c.inst, c)).collect();
     let mut r = ModuloExpand { old, new, block, loc: Loc::default(), env, cuts, now: None, next };

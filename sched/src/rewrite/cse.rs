@@ -13,7 +13,7 @@ use warplift_ir::target::Opcode;
 const REACH: usize = 96;
 
 /// The key by which two scalars are equal: row, type (none for constants), attributes, operands, guard.
-type Key = (Opcode, Ty, Attr, Vec<Value>, Option<(Value, bool)>);
+type Key<'a> = (Opcode, Ty, Attr, &'a [Value], Option<(Value, bool)>);
 
 /// Merges equal pure scalars of each block.
 pub fn do_cse(func: &mut Func<'_>) {
@@ -34,7 +34,7 @@ pub fn do_cse(func: &mut Func<'_>) {
 /// Finds repeated values of a block. Operands are renamed on the way, so that repeated chains are found too.
 fn number(func: &mut Func<'_>, block: Block, same: &mut FxHashMap<Value, Value>) {
     let reach = if block == func.entry { usize::MAX } else { REACH };
-    let mut known: FxHashMap<Key, (Value, usize)> = FxHashMap::default();
+    let mut known: FxHashMap<Key<'_>, (Value, usize)> = FxHashMap::default();
     for (at, inst) in func.blocks[block].insts.clone().into_iter().enumerate() {
         renamed(func, inst, same);
         if !is_pure_scalar(func, inst) && !is_fixed_load(func, inst) {
@@ -42,8 +42,7 @@ fn number(func: &mut Func<'_>, block: Block, same: &mut FxHashMap<Value, Value>)
         }
         let d = &func.insts[inst];
         let result = d.results[0];
-        let key =
-            (d.op, func.ty(result), d.attr.clone(), d.args.to_vec(), d.guard.map(|g| (g.pred, g.negated)));
+        let key = (d.op, func.ty(result), d.attr.clone(), d.args, d.guard.map(|g| (g.pred, g.negated)));
         match known.get(&key) {
             Some(&(v, from)) if at - from <= reach => {
                 same.insert(result, v);
@@ -70,7 +69,9 @@ fn is_fixed_load(func: &Func<'_>, inst: Inst) -> bool {
 }
 
 fn renamed(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {
-    func.rename(inst, |v| same.get(&v).copied().unwrap_or(v));
+    if !same.is_empty() {
+        func.rename(inst, |v| same.get(&v).copied().unwrap_or(v));
+    }
 }
 
 #[cfg(test)]

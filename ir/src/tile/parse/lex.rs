@@ -55,6 +55,9 @@ const PUNCTUATION: [&str; 32] = [
     "*", "/", "%", "&", "|", "^", "<", ">", "!", "@", ";", ".", "~",
 ];
 
+/// Fewer bytes than a token takes in most texts, blanks included.
+const BYTES_OF_TOKEN: usize = 3;
+
 struct Lexer<'a> {
     rest: &'a str,
     loc: Loc,
@@ -64,8 +67,8 @@ struct Lexer<'a> {
 
 /// All tokens, the last one [`Tok::End`], and what could not be read.
 pub(crate) fn lex(text: &str) -> (Vec<Token>, Vec<ParseError>) {
-    let mut lexer =
-        Lexer { rest: text, loc: Loc { line: 1, column: 1 }, tokens: Vec::new(), errors: Vec::new() };
+    let tokens = Vec::with_capacity(text.len() / BYTES_OF_TOKEN);
+    let mut lexer = Lexer { rest: text, loc: Loc { line: 1, column: 1 }, tokens, errors: Vec::new() };
     while lexer.skip_blanks() {
         lexer.token();
     }
