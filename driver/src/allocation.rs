@@ -14,11 +14,7 @@ use warplift_emit::Allocations;
 use warplift_ir::machine::{Allocation, Func, Role, Scheduled, verify_scheduled};
 use warplift_ir::target::Target;
 use warplift_regalloc::{Budget, RegallocError, reserve};
-use warplift_sched::Feature as Sched;
-
-/// Registers left to ptxas, which hoists work out of unrolled bodies. With 3 it serialized products, with 10 it
-/// spilled, with 11 it did neither (measured on a16w4).
-const LEFT_TO_PTXAS: u32 = 11;
+use warplift_sched::{Feature as Sched, LEFT_TO_PTXAS};
 
 /// Allocates registers for the setup and for every role.
 ///

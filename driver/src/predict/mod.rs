@@ -289,7 +289,11 @@ fn grid(manifest: &Manifest, multiprocessors: u32, sizes: &Sizes) -> Option<[i64
 fn room(scheduled: &Scheduled<'_>, manifest: &Manifest, registers: u32, target: &Target) -> u32 {
     let threads = manifest.block.max(1);
     let registers = registers.min(target.registers / (scheduled.launch.resident * threads).max(1));
-    let registers = registers.saturating_sub(SPARED);
+    let registers = if warplift_sched::divides_registers(scheduled) {
+        target.entry_registers(threads)
+    } else {
+        registers.saturating_sub(SPARED)
+    };
     let most = [
         target.resident_threads / threads,
         (target.shared_bytes + target.reserved_shared_bytes)

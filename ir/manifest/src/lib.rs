@@ -327,6 +327,15 @@ impl Expr {
         }
     }
 
+    /// Whether a variable is named.
+    pub fn names(&self, variable: &str) -> bool {
+        match self {
+            Self::Const(_) => false,
+            Self::Var(n) => n == variable,
+            Self::Op(_, ab) => ab.0.names(variable) || ab.1.names(variable),
+        }
+    }
+
     /// The value under `vars`.
     ///
     /// # Errors

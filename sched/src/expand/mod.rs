@@ -34,7 +34,7 @@ mod state;
 mod unroll;
 mod wgmma_pipelining;
 
-pub use setmaxnreg::do_setmaxnreg;
+pub use setmaxnreg::{LEFT_TO_PTXAS, divides_registers, do_setmaxnreg};
 
 use crate::analysis::{Graph, Node, budgets, hoisted_before_wait, limit, reads_fixed};
 use crate::error::{Result, SchedError};

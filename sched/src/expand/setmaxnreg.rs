@@ -9,15 +9,31 @@
 //!
 //! Computing roles get the same number, if that is enough for each of them. If not, a role gets the registers that the
 //! others can spare; if that is too little, also those that the producer can spare.
+//!
+//! Nothing is divided where several blocks fit beside each other and no role of them needs more than an equal share:
+//! a launch whose roles divide registers holds all registers of a multiprocessor, so that its other blocks wait.
+//!
+//! ```text
+//!  384 threads, 64 KB: 168 registers at entry, 232 + 40 after setmaxnreg     1 block, of which a role needs 41
+//!                       56 registers                                         3 blocks
+//! ```
 
 use crate::analysis::{WARPGROUP, budgets};
 use warplift_ir::machine::{Attr, Func, Scheduled};
 use warplift_ir::target::{Opcode, Target};
 
+/// Registers left to ptxas, which hoists work out of unrolled bodies. With 3 it serialized products, with 10 it
+/// spilled, with 11 it did neither (measured on a16w4).
+pub const LEFT_TO_PTXAS: u32 = 11;
+
 /// Divides the registers between the roles that use `setmaxnreg`. Returns whether there are enough. `needed`: registers
 /// by role.
 pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
-    if !s.roles.iter().any(|r| r.func.insts.values().any(|d| asks(d.op))) {
+    if !divides_registers(s) {
+        return true;
+    }
+    if let Some(blocks) = beside(s, needed, target) {
+        share_equally(s, blocks, target);
         return true;
     }
     let (computing, copying): (Vec<usize>, Vec<usize>) =
@@ -32,6 +48,44 @@ pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> 
         set(&mut s.roles[role].func, registers, entry);
     }
     true
+}
+
+/// Whether roles divide the registers that their block has at entry. It then holds an equal share of the
+/// multiprocessor's.
+pub fn divides_registers(s: &Scheduled<'_>) -> bool {
+    let divides = |func: &Func<'_>| {
+        let mut insts = func.order.iter().flat_map(|&b| &func.blocks[b].insts);
+        insts.any(|&i| asks(func.insts[i].op))
+    };
+    s.roles.iter().any(|r| divides(&r.func))
+}
+
+/// The most blocks that a multiprocessor holds beside each other with an equal share for all threads, if more than one
+/// does. A persistent kernel has no further blocks.
+fn beside(s: &Scheduled<'_>, needed: &[u32], target: &Target) -> Option<u32> {
+    if s.launch.grid.iter().any(|extent| extent.names("sm_count")) {
+        return None;
+    }
+    let most = needed.iter().max().map_or(0, |n| n + LEFT_TO_PTXAS);
+    let fits = |&blocks: &u32| {
+        let threads = blocks * s.threads;
+        threads <= target.resident_threads
+            && s.shared.bytes <= target.shared_of_resident(blocks)
+            && most <= target.entry_registers(threads)
+    };
+    (2..=target.resident_blocks).take_while(fits).last()
+}
+
+/// Gives all threads of so many blocks the same number of registers, from the launch on.
+fn share_equally(s: &mut Scheduled<'_>, blocks: u32, target: &Target) {
+    s.launch.resident = blocks;
+    let registers = target.entry_registers(blocks * s.threads);
+    for role in &mut s.roles {
+        role.registers = registers;
+        for block in role.func.order.clone() {
+            role.func.retain(block, |func, inst| !asks(func.insts[inst].op));
+        }
+    }
 }
 
 /// Registers of each computing role and of the producer's warpgroup; `None` if there are too few. All computing roles
