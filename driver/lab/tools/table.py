@@ -6,15 +6,17 @@
     table.py predict gemm --warplift target/release/warplift --artifacts DIR --out DIR    # needs no GPU
     table.py show DIR/gemm.jsonl [--predicted DIR/gemm.predicted.jsonl] [--without PEER]    # prints Markdown
 
-tables/FAMILY.json names the peers file, the kernels (how each one is compiled) and the rows (a kernel and its
-sizes). `run` appends one line of JSON for each row to DIR/FAMILY.jsonl as soon as it is measured: an interrupted run
-keeps what it has, and goes on where it stopped. `--limit` seconds after its start it begins no further row.
+With `--chosen` the first three take for each row the mapping that `compile --mapping auto --size ..` chooses, in place of the
+library's. tables/FAMILY.json names the peers file, the kernels (how each one is compiled) and the rows (a
+kernel and its sizes). `run` appends one line of JSON for each row to DIR/FAMILY.jsonl as soon as it is measured: an
+interrupted run keeps what it has, and goes on where it stopped. `--limit` seconds after its start it begins no further row.
 """
 
 import argparse
 import concurrent.futures
 import itertools
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -56,23 +58,45 @@ def source(name, kernel, folder):
     return str(path)
 
 
-def build(options):
-    """Compiles and assembles every kernel of the table."""
-    table = family(options.family)
+def artifact(kernel, sizes, chosen):
+    """The name of a row's cubin and manifest."""
+    return "-".join([kernel, *(f"{k}{v}" for k, v in sizes.items())]) if chosen else kernel
 
-    def one(item):
-        name, kernel = item
-        command = [options.warplift, "compile", source(name, kernel, folder), *kernel.get("options", [])]
-        command += ["--save", options.artifacts, "--as", name]
+
+def words(table, kernel, sizes, options):
+    """How a row's kernel gets its mapping: by size, or as the table says."""
+    if options.chosen:
+        return ["--mapping", "auto", "--size", launch(table, kernel, sizes, options.artifacts)]
+    return table["kernels"][kernel].get("options", [])
+
+
+def compile_all(options, jobs):
+    """Compiles and assembles `(text, words, artifact)`; whether all succeeded."""
+    def one(job):
+        text, how, name = job
+        command = [options.warplift, "compile", text, *how, "--save", options.artifacts, "--as", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return name, done.returncode, done.stderr
 
-    failed = False
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor() as pool:
-        for name, code, text in pool.map(one, table["kernels"].items()):
-            failed |= code != 0
-            print(f"{name}: {'compiled' if code == 0 else text.strip()}")
-    sys.exit(1 if failed else 0)
+    good = True
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, code, text in pool.map(one, jobs):
+            good &= code == 0
+            print(f"{name}: {'compiled' if code == 0 else text.strip()}", flush=True)
+    return good
+
+
+def build(options):
+    """Compiles and assembles every kernel of the table, and for `--chosen` once more for every row."""
+    table = family(options.family)
+    with tempfile.TemporaryDirectory() as folder:
+        texts = {name: source(name, kernel, folder) for name, kernel in table["kernels"].items()}
+        jobs = [(text, table["kernels"][name].get("options", []), name) for name, text in texts.items()]
+        good = compile_all(options, jobs)
+        if options.chosen:
+            good &= compile_all(options, [(texts[kernel], words(table, kernel, sizes, options),
+                                           artifact(kernel, sizes, True)) for kernel, sizes in rows(table)])
+    sys.exit(0 if good else 1)
 
 
 # --- run -----------------------------------------------------------------------------------------
@@ -86,7 +110,7 @@ def measured(path):
 
 def one_row(side, peers, kernel, sizes, options):
     """Measures a row; a failure is its result."""
-    stem = pathlib.Path(options.artifacts) / kernel
+    stem = pathlib.Path(options.artifacts) / artifact(kernel, sizes, options.chosen)
     try:
         contender = side.Kernel(f"{stem}.cubin", f"{stem}.json")
         return side.compare([contender], peers, sizes, options)
@@ -143,9 +167,10 @@ def predict(options):
     table, path = family(options.family), pathlib.Path(options.out) / f"{options.family}.predicted.jsonl"
     with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8") as file:
         for name, sizes in rows(table):
-            kernel = table["kernels"][name]
-            command = [options.warplift, "explain", source(name, kernel, folder), *kernel.get("options", [])]
-            command += ["--size", launch(table, name, sizes, options.artifacts)]
+            command = [options.warplift, "explain", source(name, table["kernels"][name], folder)]
+            command += words(table, name, sizes, options)
+            if not options.chosen:
+                command += ["--size", launch(table, name, sizes, options.artifacts)]
             text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             file.write(json.dumps(dict(prediction(text), kernel=name, sizes=sizes)) + "\n")
 
@@ -200,6 +225,7 @@ def parse():
         verb = verbs.add_parser(name)
         verb.add_argument("family", choices=sorted(p.stem for p in (HERE / "tables").glob("*.json")))
         verb.add_argument("--artifacts", required=True)
+        verb.add_argument("--chosen", action="store_true", help="the mapping that `auto` chooses for the size of each row")
     for name in ("build", "predict"):
         verbs.choices[name].add_argument("--warplift", default="warplift")
     verbs.choices["predict"].add_argument("--out", default=".")
