@@ -103,6 +103,7 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Load => elem != Elem::Bool,
         // Elements that share a byte stay together, and those of 4 bits have no conversion.
         Op::Broadcast => elem.bits() >= 8,
+        Op::Join | Op::Split => elem == Elem::Bool || elem.bits() >= 8,
         Op::Slice(_) => elem.bits() != 4,
         Op::Store => elem != Elem::Bool && elem.bits() >= 8,
         Op::LoadGather { .. } => takes(&Op::Load, elem),
