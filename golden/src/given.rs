@@ -14,6 +14,8 @@ pub enum Given<'a> {
     I64(&'a [i64]),
     /// The bits of halves.
     F16(&'a [u16]),
+    /// Bytes as they are.
+    Bytes(&'a [u8]),
 }
 
 impl Given<'_> {
@@ -22,6 +24,7 @@ impl Given<'_> {
             Self::I32(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Self::I64(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Self::F16(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Self::Bytes(v) => v.to_vec(),
         }
     }
 }

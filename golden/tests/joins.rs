@@ -60,7 +60,8 @@ fn the_place_of_the_last_dimension_does_not_matter() {
             let from = if ty == "bool" { "i32" } else { ty };
             let [made, stored] = match ty {
                 "bool" => ["(load gx[0, 0] : i32[1, 64]) > 0", "select(r, 3, 4)"],
-                _ => [&*format!("load gx[0, 0] : {ty}[1, 64]"), "r"].map(|s| Box::leak(s.to_owned().into_boxed_str()) as &str),
+                _ => [&*format!("load gx[0, 0] : {ty}[1, 64]"), "r"]
+                    .map(|s| Box::leak(s.to_owned().into_boxed_str()) as &str),
             };
             let text = format!(
                 "kernel placed(x: ptr<{from}> align 16, y: ptr<{from}> align 16) {{

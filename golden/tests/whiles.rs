@@ -30,7 +30,9 @@ const SEARCH: &str = "kernel search(x: ptr<i32>, key: ptr<i32>, y: ptr<i32> alig
 
 #[test]
 fn a_search_ends_where_it_has_found() {
-    for x in [vec![], vec![5], vec![7; 33], (0..100).map(|v| 3 * v).collect(), vec![i32::MIN, -1, 0, 1, i32::MAX]] {
+    for x in
+        [vec![], vec![5], vec![7; 33], (0..100).map(|v| 3 * v).collect(), vec![i32::MIN, -1, 0, 1, i32::MAX]]
+    {
         let key = [0, 5, 7, 8, -1, i32::MIN, i32::MAX, 150, 296, 297];
         let sizes = [("n", x.len() as i64), ("m", key.len() as i64)];
         check(SEARCH, &sizes, &[("x", Given::I32(&x)), ("key", Given::I32(&key))]);
@@ -74,7 +76,8 @@ fn a_tree_is_searched_from_its_root() {
     }
     let query = [0, 9, 10, 25, 39, 40, 49, 1000, -5];
     let sizes = [("nodes", 6), ("m", query.len() as i64)];
-    let given = |children| [("keys", Given::I32(&keys)), ("children", children), ("query", Given::I32(&query))];
+    let given =
+        |children| [("keys", Given::I32(&keys)), ("children", children), ("query", Given::I32(&query))];
     check(TREE, &sizes, &given(Given::I32(&children)));
     // Children that lead around, and out of the tree.
     let around: Vec<i32> = (0..96).map(|v| [0, 3, 7, MOST, 1][v % 5]).collect();
@@ -132,7 +135,8 @@ fn a_producer_follows_a_list() {
         let text = lists(words);
         for (first, next) in CHAINS {
             let sizes = [("groups", 6), ("lists", 3), ("n", 136)];
-            let compiled = check(&text, &sizes, &[("first", Given::I32(&first)), ("next", Given::I32(&next))]);
+            let compiled =
+                check(&text, &sizes, &[("first", Given::I32(&first)), ("next", Given::I32(&next))]);
             assert!(has_producer(&compiled), "{words}: {:?}", compiled.explained.schedule.remarks);
         }
     }
@@ -141,16 +145,21 @@ fn a_producer_follows_a_list() {
 /// The condition depends on what the kernel writes: one thread cannot know it, and a remark says so.
 #[test]
 fn a_condition_on_written_memory_takes_the_producer_away() {
-    let text = lists("kernel: persistent, warps 4").replace("store gc[0, j*BN], acc", "store gc[0, j*BN], acc store gn[0], full 3 : i32[1]");
+    let text = lists("kernel: persistent, warps 4")
+        .replace("store gc[0, j*BN], acc", "store gc[0, j*BN], acc store gn[0], full 3 : i32[1]");
     let (kernel, mapping) = parsed(&text.replace("next: ptr<i32>", "next: ptr<i32> align 4"));
     let compiled = made(&kernel, &mapping);
     assert!(!has_producer(&compiled));
     let remarks = &compiled.explained.schedule.remarks;
-    assert!(remarks.iter().any(|r| r.contains("`load v[i] : i32` of an array that it only reads mends it")), "{remarks:?}");
+    assert!(
+        remarks.iter().any(|r| r.contains("`load v[i] : i32` of an array that it only reads mends it")),
+        "{remarks:?}"
+    );
 }
 
 /// Halves a tile until its greatest element is small: the condition is a reduced tile.
-const CONVERGES: &str = "kernel converges(x: ptr<f32> align 16, y: ptr<f32> align 16, s: ptr<f32> align 16, m: i32, n: i32 % 4) {
+const CONVERGES: &str =
+    "kernel converges(x: ptr<f32> align 16, y: ptr<f32> align 16, s: ptr<f32> align 16, m: i32, n: i32 % 4) {
         tunable B = 128
         grid cdiv(m, 4), cdiv(n, B)
         gx = view x : f32[m, n]
@@ -176,7 +185,8 @@ fn a_reduced_tile_ends_a_loop() {
 }
 
 /// Loops and branches around and inside.
-const NESTED: &str = "kernel nested(x: ptr<f32> align 16, given: ptr<i32>, y: ptr<f32> align 16, m: i32, n: i32 % 4) {
+const NESTED: &str =
+    "kernel nested(x: ptr<f32> align 16, given: ptr<i32>, y: ptr<f32> align 16, m: i32, n: i32 % 4) {
         tunable B = 64
         grid m
         gx = view x : f32[m, n]

@@ -30,7 +30,8 @@ impl Lower<'_, '_> {
             let ((x, a), (y, b)) = (x?, y?);
             ([x, y], [a, b])
         };
-        let moves = |&(axis, _): &(Axis, u64)| axis != Axis::Reg && to.basis(axis).iter().any(|d| d.out[last] != 0);
+        let moves =
+            |&(axis, _): &(Axis, u64)| axis != Axis::Reg && to.basis(axis).iter().any(|d| d.out[last] != 0);
         if to.ins().iter().any(moves) {
             let [x, y] = [self.pick_elements(x, elem, &from_x)?, self.pick_elements(y, elem, &from_y)?];
             let place = self.thread_coord(&to, last)?;

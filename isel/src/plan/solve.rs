@@ -166,9 +166,7 @@ impl<'k> Solver<'k> {
                 fragment::row_slice(l, *d).map_err(layout_error(k, inst))
             }
             Relation::Joined if forward => propagate::joined(k, inst, l, to),
-            Relation::Joined => {
-                fragment::row_slice(l, to.len() as u8).map_err(layout_error(k, inst))
-            }
+            Relation::Joined => fragment::row_slice(l, to.len() as u8).map_err(layout_error(k, inst)),
             Relation::Sliced(offsets) if forward => propagate::slice_layout(k, inst, l, offsets, to),
             Relation::Sliced(_) => propagate::unsliced(k, inst, l, from, to),
             Relation::Broadcast => propagate::collapse(k, inst, l, to),

@@ -18,7 +18,9 @@ pub(super) fn in_flight(program: &Program<'_>, inst: Inst, s: &mut Schedule) {
         return;
     }
     if attr.conditional {
-        s.remarks.push("products of a `while` are not left in flight: an iteration decides if another follows".into());
+        s.remarks.push(
+            "products of a `while` are not left in flight: an iteration decides if another follows".into(),
+        );
         return;
     }
     match only_products(program, data.blocks[0]) {

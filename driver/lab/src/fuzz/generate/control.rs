@@ -68,11 +68,16 @@ impl Generator<'_> {
         let below = self.b.compare(CmpOp::Lt, at, high)?;
         let whole = |g: &Self, v: Value| g.ty(v) == Type::Scalar(Elem::I32);
         let Some(x) = self.pick(whole).filter(|_| self.choices.chance(1, 2)) else { return Ok(below) };
+        let pleases = self.pleases(x)?;
+        self.b.binary(BinOp::And, below, pleases)
+    }
+
+    /// A comparison of a number with a small one.
+    fn pleases(&mut self, x: Value) -> Result<Value> {
         let limit = self.choices.of(&[0, 1, 2, 5]);
         let limit = self.int(limit)?;
         let op = self.choices.of(&[CmpOp::Eq, CmpOp::Lt, CmpOp::Gt, CmpOp::Ne]);
-        let pleases = self.b.compare(op, x, limit)?;
-        self.b.binary(BinOp::And, below, pleases)
+        self.b.compare(op, x, limit)
     }
 
     /// The end of a loop over numbers: a constant, or a small argument.
@@ -143,15 +148,16 @@ impl Generator<'_> {
     /// A branch on a scalar that all threads agree on.
     pub(super) fn branch(&mut self, depth: u32) -> Result<()> {
         let whole = |g: &Self, v: Value| g.ty(v) == Type::Scalar(Elem::I32);
+        let flag = self.pick(|g, v| g.ty(v) == Type::Scalar(Elem::Bool));
         let Some(mut x) = self.pick(whole) else { return Ok(()) };
         if self.choices.chance(1, 2) {
             let one = self.int(1)?;
             x = self.index(BinOp::And, x, one)?;
         }
-        let limit = self.choices.of(&[0, 1, 2, 5]);
-        let limit = self.int(limit)?;
-        let op = self.choices.of(&[CmpOp::Eq, CmpOp::Lt, CmpOp::Gt, CmpOp::Ne]);
-        let condition = self.b.compare(op, x, limit)?;
+        let condition = match flag.filter(|_| self.choices.chance(1, 2)) {
+            Some(flag) => flag,
+            None => self.pleases(x)?,
+        };
         self.b.begin_if(condition)?;
         self.statements(depth + 1, 3)?;
         if self.choices.chance(1, 4) {

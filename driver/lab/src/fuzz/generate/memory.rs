@@ -47,7 +47,7 @@ pub(super) struct Input {
     pub fill: f64,
 }
 
-const TAME: [Elem; 6] = [Elem::F32, Elem::F16, Elem::F32, Elem::Bf16, Elem::I32, Elem::Uint(32)];
+const TAME: [Elem; 7] = [Elem::F32, Elem::F16, Elem::F32, Elem::Bf16, Elem::I32, Elem::Uint(32), Elem::Bool];
 const WILD: [Elem; 14] = [
     Elem::F32,
     Elem::F16,
@@ -113,6 +113,9 @@ impl Generator<'_> {
         if self.choices.chance(1, 2) {
             return Ok(Dim::new(extent));
         }
+        if extent > 1 && self.choices.chance(1, 6) {
+            return self.composed_extent(name, extent);
+        }
         let name = format!("B{}", name.to_uppercase());
         let default = if self.choices.chance(1, 2) { i64::from(extent) } else { 16 };
         let domain = self.domain(extent.into(), default);
@@ -122,6 +125,24 @@ impl Generator<'_> {
             self.assert_divides(t, gcd(extent.into(), default))?;
         }
         Ok(Dim::tunable(t))
+    }
+
+    /// A product of two tunables, or a tunable and a number, that together have this value.
+    fn composed_extent(&mut self, name: &str, extent: u32) -> Result<Dim> {
+        let mut tunable = |g: &mut Self, letter: &str, value: u32| {
+            let name = format!("{letter}{}", name.to_uppercase());
+            let t = g.b.tunable(&name, value.into())?;
+            g.tunables.push((t, name, value.into()));
+            Ok(Dim::tunable(t))
+        };
+        let of = if extent.is_multiple_of(2) && self.choices.chance(1, 2) {
+            let half = tunable(self, "H", extent / 2)?;
+            half.times(tunable(self, "T", 2)?)
+        } else {
+            let rest = 1 + self.choices.below(extent as usize - 1) as u32;
+            tunable(self, "R", rest)?.plus(Dim::new(extent - rest))
+        };
+        Ok(of.unwrap_or(Dim::new(extent)))
     }
 
     /// A domain that holds both values.
@@ -427,7 +448,7 @@ impl Generator<'_> {
     /// Truth values as integers; wild kernels may store them as they are.
     fn storable(&mut self, v: Value) -> Result<Value> {
         let ty = self.ty(v);
-        if ty.elem() != Elem::Bool || (self.wild && self.choices.chance(1, 2)) {
+        if ty.elem() != Elem::Bool || self.choices.chance(1, 2) {
             return Ok(v);
         }
         let (yes, no) = (self.constant(Elem::I32)?, self.constant(Elem::I32)?);
