@@ -12,7 +12,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 /// No tunable.
-const NONE: PackedOption<Tunable> = PackedOption::none();
+const NONE: PackedOption<Tunable> = PackedOption::new(Tunable(u32::MAX));
 
 /// One extent of a tile: `mul / div + add`, or `mul * a / div + add` and `mul * a * b / div + add` with tunables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ impl Dim {
 
     /// A tunable's value.
     pub fn tunable(t: Tunable) -> Self {
-        Self { factors: [t.into(), None.into()], mul: 1, div: 1, add: 0 }
+        Self { factors: [t.into(), NONE], mul: 1, div: 1, add: 0 }
     }
 
     /// The multiplier, the divisor, which must divide exactly once the tunables are known, and what is added at last.

@@ -30,6 +30,7 @@ mod typing;
 mod verify;
 
 pub use build::{BuildError, KernelBuilder};
+pub use dims::Dim;
 pub use exact::{parse_exact, print_exact};
 pub use mapping::*;
 pub use names::operations;

@@ -114,8 +114,8 @@ impl Field for Dim {
         }
         match add {
             0 => Ok(()),
-            add if add > 0 => write!(f, " + {add}"),
-            add => write!(f, " - {}", add.unsigned_abs()),
+            1.. => write!(f, " + {add}"),
+            _ => write!(f, " - {}", add.unsigned_abs()),
         }
     }
 
