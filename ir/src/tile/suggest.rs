@@ -7,6 +7,7 @@ const ELSEWHERE: [(&str, &str); 50] = [
     ("argmin", "`reduce_min(x, d)`, then `reduce_min` of the indices where `x` equals it"),
     ("astype", "`cast(x, f16)`"),
     ("atomic_xchg", "`atomic_exchange`"),
+    ("atomic_compare_exchange", "`atomic_cas`"),
     ("bfloat16", "`bf16`"),
     ("bitcast", "`view_as(x, u8)`"),
     ("ceil_div", "`cdiv`"),

@@ -26,7 +26,7 @@ variants!(BinOp {
 variants!(ReduceOp {
     Sum "sum", Prod "prod", Min "min", Max "max", And "and", Or "or", Xor "xor",
 });
-variants!(AtomicOp { Add "add", Min "min", Max "max", Exchange "exchange" });
+variants!(AtomicOp { Add "add", Min "min", Max "max", Exchange "exchange", CompareAndSwap "cas" });
 
 variants!(Op {
     Int "int" (value),

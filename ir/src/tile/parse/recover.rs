@@ -23,6 +23,7 @@ const STATEMENTS: [&str; 17] = [
     "atomic_min",
     "atomic_max",
     "atomic_exchange",
+    "atomic_cas",
     "async_copy",
     "async_commit",
     "async_wait",
