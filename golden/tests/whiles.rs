@@ -131,6 +131,9 @@ fn a_producer_follows_a_list() {
         "kernel: persistent, warps 4, epilogue deferred",
         "kernel: persistent, warps 4, products mma_sync",
         "BN = 128 kernel: persistent, warps 8",
+        "kernel: persistent, warps 4, pingpong 2",
+        "kernel: persistent, warps 4, cluster 2",
+        "kernel: persistent, warps 4, raster counter",
     ] {
         let text = lists(words);
         for (first, next) in CHAINS {
@@ -181,6 +184,45 @@ const CONVERGES: &str =
 fn a_reduced_tile_ends_a_loop() {
     for warps in ["1", "4", "8"] {
         check(&CONVERGES.replace("WARPS", warps), &[("m", 7), ("n", 260)], &[]);
+    }
+}
+
+/// Blocks that hold a tile together agree on the end.
+#[test]
+fn blocks_of_a_cluster_end_together() {
+    check(&CONVERGES.replace("warps WARPS", "warps 2, blocks 2"), &[("m", 7), ("n", 260)], &[]);
+}
+
+/// The last loop of a tile's work is a `while` of other warps than the product's.
+#[test]
+fn epilogue_warps_follow_a_list() {
+    let text = "kernel ends(a: ptr<f16> align 16, b: ptr<f16> align 16, bias: ptr<f32> align 16, next: ptr<i32>, y: ptr<f32> align 16,
+            m: i32, n: i32 % 8, k: i32 % 8, rows: i32) {
+        tunable BM = 64, BN = 64, BK = 64
+        grid cdiv(m, BM), cdiv(n, BN)
+        ga = view a : f16[m, k]
+        gb = view b : f16[n, k]
+        gbias = view bias : f32[rows, n]
+        gn = view next : i32[rows] fill -1
+        gy = view y : f32[m, n]
+        i, j = block_index
+        zero = full 0.0 : f32[BM, BN]
+        acc = for t in 0..cdiv(k, BK) carry x = zero {
+            yield mma x, load ga[i*BM, t*BK] : f16[BM, BK], trans(load gb[j*BN, t*BK] : f16[BN, BK])
+        }
+        at, steps, sum = while carry at = i, steps = 0, s = acc {
+            row = load gbias[at, j*BN] : f32[1, BN]
+            after = load gn[at] : i32
+            yield (after >= 0) & (steps < 5), after, steps + 1, s + row
+        }
+        store gy[i*BM, j*BN], sum
+    }
+    mapping ends { for t: pipeline 2, consumers 1 kernel: persistent, epilogue WORD }";
+    for word in ["warps", "deferred", "direct"] {
+        for next in [[1, 2, -1, -1], [0, 0, 0, 0], [3, -1, 1, 7]] {
+            let sizes = [("m", 136), ("n", 72), ("k", 136), ("rows", 4)];
+            check(&text.replace("WORD", word), &sizes, &[("next", Given::I32(&next))]);
+        }
     }
 }
 
