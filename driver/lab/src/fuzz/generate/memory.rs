@@ -129,20 +129,22 @@ impl Generator<'_> {
 
     /// A product of two tunables, or a tunable and a number, that together have this value.
     fn composed_extent(&mut self, name: &str, extent: u32) -> Result<Dim> {
-        let mut tunable = |g: &mut Self, letter: &str, value: u32| {
-            let name = format!("{letter}{}", name.to_uppercase());
-            let t = g.b.tunable(&name, value.into())?;
-            g.tunables.push((t, name, value.into()));
-            Ok(Dim::tunable(t))
-        };
         let of = if extent.is_multiple_of(2) && self.choices.chance(1, 2) {
-            let half = tunable(self, "H", extent / 2)?;
-            half.times(tunable(self, "T", 2)?)
+            let half = self.part_of(name, "H", extent / 2)?;
+            half.times(self.part_of(name, "T", 2)?)
         } else {
             let rest = 1 + self.choices.below(extent as usize - 1) as u32;
-            tunable(self, "R", rest)?.plus(Dim::new(extent - rest))
+            self.part_of(name, "R", rest)?.plus(Dim::new(extent - rest))
         };
         Ok(of.unwrap_or(Dim::new(extent)))
+    }
+
+    /// A tunable to which the mapping gives this value.
+    fn part_of(&mut self, name: &str, letter: &str, value: u32) -> Result<Dim> {
+        let name = format!("{letter}{}", name.to_uppercase());
+        let t = self.b.tunable(&name, value.into())?;
+        self.tunables.push((t, name, value.into()));
+        Ok(Dim::tunable(t))
     }
 
     /// A domain that holds both values.
