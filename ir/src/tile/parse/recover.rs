@@ -8,7 +8,7 @@ use super::lex::{Span, Tok};
 use crate::tile::names::is_reserved;
 
 /// Words that start a statement. Other statements start with the names that they give.
-const STATEMENTS: [&str; 17] = [
+const STATEMENTS: [&str; 18] = [
     "const",
     "tunable",
     "grid",
