@@ -1,6 +1,6 @@
 //! Extents of tiles that are products of tunables, and sums of one and a number. Against the interpreter, under eight orders.
 
-use warplift::ir::tile::parse_file;
+use warplift::ir::tile::{parse_file, verify};
 use warplift_golden::given::check;
 
 /// Groups of rows, padded rows, and tiles whose halves are joined.
@@ -60,7 +60,6 @@ fn what_is_no_extent_is_said() {
         ("A + B", "one or two tunables"),
         ("(A + 8)*B", "one or two tunables"),
         ("(A + 8)/3", "one or two tunables"),
-        ("A - 32", "no whole number"),
     ] {
         let text = format!(
             "kernel f(y: ptr<f32>) {{ tunable A = 16, B = 4, C = 4 grid 1 gy = view y : f32[1024] t = full 0.0 : f32[{shape}] store gy[0], t }}"
@@ -68,4 +67,9 @@ fn what_is_no_extent_is_said() {
         let error = parse_file(&text, "f.tile").expect_err(shape).to_string();
         assert!(error.contains(why), "{shape}: {error}");
     }
+    let text = "kernel f(y: ptr<f32>) { tunable A = 16 grid 1 gy = view y : f32[64] t = full 0.0 : f32[A - 32] store gy[0], t }";
+    let kernel = parse_file(text, "f.tile").unwrap_or_else(|e| panic!("{e}")).kernels.remove(0);
+    let error =
+        verify(&kernel).expect_err("a negative extent").iter().map(ToString::to_string).collect::<String>();
+    assert!(error.contains("no whole number"), "{error}");
 }

@@ -101,10 +101,11 @@ impl Values<'_> {
         })
     }
 
-    /// `BM * 3 / 16, BM = 8`
+    /// `BM * 3 / 16 (BM = 8)`
     fn text(&self, d: Dim) -> String {
-        let value = |t| format!(", {} = {}", self.kernel.tunables[t].name, self.of(t));
-        format!("{}{}", self.kernel.extent_text(d), d.tunables().map(value).collect::<String>())
+        let value = |t| format!("{} = {}", self.kernel.tunables[t].name, self.of(t));
+        let values: Vec<String> = d.tunables().map(value).collect();
+        format!("{} ({})", self.kernel.extent_text(d), values.join(", "))
     }
 
     /// An error at the word of the mapping that sets one of the tunables, else at an instruction.

@@ -47,7 +47,7 @@ pub(super) struct Input {
     pub fill: f64,
 }
 
-const TAME: [Elem; 7] = [Elem::F32, Elem::F16, Elem::F32, Elem::Bf16, Elem::I32, Elem::Uint(32), Elem::Bool];
+const TAME: [Elem; 6] = [Elem::F32, Elem::F16, Elem::F32, Elem::Bf16, Elem::I32, Elem::Uint(32)];
 const WILD: [Elem; 14] = [
     Elem::F32,
     Elem::F16,
@@ -253,6 +253,7 @@ impl Generator<'_> {
     pub(super) fn input(&mut self, along: Option<(Vec<Along>, Elem)>) -> Result<()> {
         let (mut along, elem) = match along {
             Some(given) => given,
+            None if self.choices.chance(1, 10) => (self.any_axes(), Elem::Bool),
             None => (self.any_axes(), self.elem()),
         };
         let flipped = along.len() == 2 && !self.regular && self.choices.chance(1, 6);
