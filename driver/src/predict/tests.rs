@@ -165,36 +165,24 @@ fn without_data_the_assumption_is_told() {
 }
 
 /// As `summed`, until a number of the array says that it is enough.
-const UNTIL: &str = "
-kernel until(x: ptr<f32> align 16, given: ptr<i32> align 4, y: ptr<f32> align 16, m: i32, n: i32 % 64) {
-    tunable B = 64
-    grid cdiv(m, B)
-    gx = view x : f32[m, n]
-    gg = view given : i32[m]
-    gy = view y : f32[m]
-    i = block_index
-    zero = full 0.0 : f32[B, B]
-    t, s = while carry t = 0, c = zero {
-        v = load gx[i*B, t*B] : f32[B, B]
-        most = load gg[t] : i32
-        yield t + 1 < most, t + 1, c + v
-    }
-    store gy[i*B], reduce_sum(s, 1)
+fn summed_until() -> String {
+    let goes_on = "most = load gg[t] : i32 yield t + 1 < most, t + 1, d";
+    let text = summed("", "", "0", "k").replace("yield d", goes_on);
+    text.replace("s = for t in 0..k carry c = zero", "n1, s = while carry t = 0, c = zero")
 }
-mapping until { B = 64 kernel: warps 4 }";
 
 #[test]
 fn trips_of_a_while_are_followed_with_data() {
-    let sizes = "m=8448,n=65536";
+    let (sizes, until) = ("m=8448,n=65536", summed_until());
     let passed = summed("", ", k: i32", "0", "k");
     for k in [16, 64, 512] {
-        let known = predicted_with(UNTIL, sizes, Some(k));
+        let known = predicted_with(&until, sizes, Some(k));
         let ratio = known.block / predicted_with(&passed, &format!("{sizes},k={k}"), None).block;
         assert!((0.95..1.5).contains(&ratio), "a number is loaded in each trip, {k}: {ratio}");
     }
-    let assumed = predicted_with(UNTIL, sizes, None);
+    let assumed = predicted_with(&until, sizes, None);
     assert_eq!(assumed.assumed, ["given"]);
-    let ratio = assumed.block / predicted_with(UNTIL, sizes, Some(16)).block;
+    let ratio = assumed.block / predicted_with(&until, sizes, Some(16)).block;
     assert!((0.9..1.1).contains(&ratio), "16 trips: {ratio}");
 }
 
