@@ -71,5 +71,5 @@ fn what_is_no_extent_is_said() {
     let kernel = parse_file(text, "f.tile").unwrap_or_else(|e| panic!("{e}")).kernels.remove(0);
     let error =
         verify(&kernel).expect_err("a negative extent").iter().map(ToString::to_string).collect::<String>();
-    assert!(error.contains("no whole number"), "{error}");
+    assert!(error.contains("positive whole extents"), "{error}");
 }
