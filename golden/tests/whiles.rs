@@ -3,6 +3,7 @@
 
 use warplift::Options;
 use warplift::sim::{self, SimError};
+use warplift::toolchain::{Fetch, PtxasOptions, Toolchain};
 use warplift_golden::given::{Given, check, has_producer, made, parsed, problem};
 use warplift_golden::orders::{MANY_ORDERS, right};
 use warplift_lab::validate::ValidationError;
@@ -142,6 +143,19 @@ fn a_producer_follows_a_list() {
                 check(&text, &sizes, &[("first", Given::I32(&first)), ("next", Given::I32(&next))]);
             assert!(has_producer(&compiled), "{words}: {:?}", compiled.explained.schedule.remarks);
         }
+    }
+}
+
+/// The assembler sees that all threads of a warp agree on the end: it serializes no products, and spills nothing.
+#[test]
+fn products_of_a_list_are_not_serialized() {
+    let tools = Toolchain::find_or_install(None, Fetch::default()).expect("the tools");
+    for words in ["kernel: persistent, warps 4", "BN = 128 kernel: persistent, warps 8", "kernel: warps 4"] {
+        let (kernel, mapping) = parsed(&lists(words));
+        let compiled = made(&kernel, &mapping);
+        let assembled =
+            tools.ptxas(&compiled.ptx, &PtxasOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(assembled.slowdown(), None, "{words}: {}", assembled.log);
     }
 }
 
