@@ -1,7 +1,8 @@
-//! Golden files, checks of SASS, small problems for the library's kernels, and fuzzing of the pipeline.
+//! Golden files, checks of SASS, small problems for the library's kernels, problems on given arrays, and fuzzing of the pipeline.
 
 pub mod check;
 pub mod fuzz;
+pub mod given;
 pub mod kernels;
 pub mod library;
 pub mod orders;

@@ -1,77 +1,13 @@
 //! Scalars from memory as indices, bounds, extents, trip counts and conditions: against the interpreter, under eight orders
 //! of events, with adversarial data.
 
-use warplift::ir::target::SM90A;
-use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::kernels::find;
-use warplift::{Compiled, Options, compile};
+use warplift_golden::given::{Given, check, has_producer, made, parsed, problem};
 use warplift_golden::orders::{MANY_ORDERS, right};
-use warplift_lab::validate::{Data, Reference, Sizes, Style, Validation};
 
 /// One, and no number, as halves.
 const ONE: u16 = 0x3c00;
 const NAN: u16 = 0x7e00;
-
-/// Contents of an array.
-enum Given<'a> {
-    I32(&'a [i32]),
-    I64(&'a [i64]),
-    /// The bits of halves.
-    F16(&'a [u16]),
-}
-
-impl Given<'_> {
-    fn bytes(&self) -> Vec<u8> {
-        match self {
-            Self::I32(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
-            Self::I64(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
-            Self::F16(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        }
-    }
-}
-
-fn parsed(text: &str) -> (Kernel, Mapping) {
-    let mut module = parse_file(text, "k.tile").unwrap_or_else(|e| panic!("{e}\n{text}"));
-    (module.kernels.remove(0), module.mappings.remove(0))
-}
-
-fn made(kernel: &Kernel, mapping: &Mapping) -> Compiled {
-    let options = Options { verify: true, ..Options::default() };
-    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
-}
-
-fn has_producer(made: &Compiled) -> bool {
-    made.manifest.roles.iter().any(|r| r.name == "producer")
-}
-
-/// Runs a text on given arrays under all orders.
-fn check(text: &str, sizes: &[(&str, i64)], given: &[(&str, Given<'_>)]) -> Compiled {
-    let (kernel, mapping) = parsed(text);
-    let compiled = made(&kernel, &mapping);
-    let problem = problem(&kernel, &mapping, sizes, given);
-    right(&problem, &compiled, &MANY_ORDERS, (2, 0.0), &format!("{} {sizes:?}", kernel.name));
-    compiled
-}
-
-fn problem<'a>(
-    kernel: &'a Kernel,
-    mapping: &Mapping,
-    sizes: &[(&str, i64)],
-    given: &[(&str, Given<'_>)],
-) -> Reference<'a> {
-    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
-    let validation =
-        Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
-    let mut data = Data::new(&validation.operands, Style::Integers, 7);
-    for (name, contents) in given {
-        let at = validation.operands.iter().position(|o| o.name == *name);
-        let at = at.unwrap_or_else(|| panic!("{}: no array {name}", kernel.name));
-        let bytes = contents.bytes();
-        assert_eq!(bytes.len(), data.buffers[at].len(), "{name}");
-        data.buffers[at] = bytes;
-    }
-    Reference::of(validation, data).unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
-}
 
 /// One scalar of each type, each in another use.
 #[test]

@@ -100,11 +100,11 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         }
         // A truth value in a register is a mask, not the byte that memory holds.
         Op::ViewAs(_) => elem != Elem::Bool,
-        Op::Load => elem != Elem::Bool,
         // Elements that share a byte stay together, and those of 4 bits have no conversion.
         Op::Broadcast => elem.bits() >= 8,
+        Op::Join | Op::Split => elem == Elem::Bool || elem.bits() >= 8,
         Op::Slice(_) => elem.bits() != 4,
-        Op::Store => elem != Elem::Bool && elem.bits() >= 8,
+        Op::Store => elem.bits() >= 8,
         Op::LoadGather { .. } => takes(&Op::Load, elem),
         Op::StoreScatter { .. } => takes(&Op::Store, elem),
         _ => true,

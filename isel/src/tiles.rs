@@ -88,7 +88,7 @@ pub(crate) fn index_operands(k: &Kernel, inst: Inst) -> std::ops::Range<usize> {
     match k.insts[inst].op {
         Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => 1..all,
         Op::LoadGather { masked } => 1..all - usize::from(masked),
-        ref op if op.is_write() => 1..op.written_operand(all).unwrap_or(1),
+        ref op if op.is_write() => op.indices(all),
         Op::For => 0..3,
         _ => 0..0,
     }

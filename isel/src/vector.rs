@@ -41,7 +41,7 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
 pub fn is_equal_along(k: &Kernel, inst: Inst, dim: usize) -> bool {
     let op = &k.insts[inst].op;
     let args = k.args(inst);
-    let end = op.written_operand(args.len()).unwrap_or(args.len());
+    let end = op.indices(args.len()).end;
     let mask = args.last().filter(|_| op.is_masked());
     let own = args.get(1 + dim).filter(|_| 1 + dim < end);
     let rank = extents(k, accessed(k, inst)).len();

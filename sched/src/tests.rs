@@ -169,6 +169,7 @@ fn attr(shape: &Shape, persistent: bool) -> LoopAttr {
         counter: None,
         most: None,
         overlapped: false,
+        conditional: false,
     }
 }
 

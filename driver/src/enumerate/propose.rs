@@ -139,7 +139,7 @@ pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     let counter = holder.and_then(|h| warplift_isel::loop_name(kernel, h));
     let beside = all.iter().filter(|&&m| holder.is_some() && looped(m) == holder).count();
     let may = settable(kernel);
-    let free = |d: Dim| d.tunable.filter(|t| (d.mul, d.div) == (1, 1) && may.contains(t));
+    let free = |d: Dim| d.alone().filter(|t| may.contains(t));
     let default = |t: Tunable| kernel.tunables[t].default;
     Some(Anchor {
         counter,
@@ -183,11 +183,11 @@ fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
         _ => false,
     });
     let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
-    let tunable = |inst: Inst| match kernel.insts[inst].op {
-        Op::Dim(d) => d.tunable,
+    let dims = behind(kernel, roots).into_iter().filter_map(|inst| match kernel.insts[inst].op {
+        Op::Dim(d) => Some(d),
         _ => None,
-    };
-    behind(kernel, roots).into_iter().filter_map(tunable).collect()
+    });
+    dims.flat_map(Dim::tunables).collect()
 }
 
 /// Whether a tile is loaded, or is a view of a loaded tile.

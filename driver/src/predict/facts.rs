@@ -120,6 +120,7 @@ pub fn is_atomic(op: Opcode) -> bool {
             | AtomMinU32
             | AtomMaxU32
             | AtomExchB32
+            | AtomCasB32
     )
 }
 

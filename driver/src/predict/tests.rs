@@ -164,6 +164,28 @@ fn without_data_the_assumption_is_told() {
     assert_near(&known, &assumed);
 }
 
+/// As `summed`, until a number of the array says that it is enough.
+fn summed_until() -> String {
+    let goes_on = "most = load gg[t] : i32 yield t + 1 < most, t + 1, d";
+    let text = summed("", "", "0", "k").replace("yield d", goes_on);
+    text.replace("s = for t in 0..k carry c = zero", "n1, s = while carry t = 0, c = zero")
+}
+
+#[test]
+fn trips_of_a_while_are_followed_with_data() {
+    let (sizes, until) = ("m=8448,n=65536", summed_until());
+    let passed = summed("", ", k: i32", "0", "k");
+    for k in [16, 64, 512] {
+        let known = predicted_with(&until, sizes, Some(k));
+        let ratio = known.block / predicted_with(&passed, &format!("{sizes},k={k}"), None).block;
+        assert!((0.95..1.5).contains(&ratio), "a number is loaded in each trip, {k}: {ratio}");
+    }
+    let assumed = predicted_with(&until, sizes, None);
+    assert_eq!(assumed.assumed, ["given"]);
+    let ratio = assumed.block / predicted_with(&until, sizes, Some(16)).block;
+    assert!((0.9..1.1).contains(&ratio), "16 trips: {ratio}");
+}
+
 #[test]
 fn extents_from_memory_count_as_extents_from_arguments() {
     let sizes = "m=8448,n=65536";

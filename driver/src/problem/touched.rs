@@ -163,7 +163,7 @@ impl<'p, 'o> Visit<'p, 'o> {
                 _ = self.access(inst, end, self.kernel.results(inst).first().copied(), &[false]);
             }
             op @ (Op::StoreScatter { .. } | Op::AtomicScatter { .. }) => {
-                let end = op.written_operand(args.len()).unwrap_or(1);
+                let end = op.indices(args.len()).end;
                 let ways: &[bool] = if op.atomic().is_some() { &[false, true] } else { &[true] };
                 _ = self.access(inst, end, args.get(end).copied(), ways);
             }

@@ -452,13 +452,17 @@ impl Program<'_> {
         let op = &self.kernel.insts[inst].op;
         let written = op.written_operand(self.kernel.args(inst).len());
         let tile = self.tile(inst, written.unwrap_or(0))?;
+        let expected = op.expected_operand(self.kernel.args(inst).len());
+        let expected = expected.map(|n| self.tile(inst, n)).transpose()?;
         let zero = cast(Elem::I32, tile.elem, Number::Int(0));
         let mut old = Vec::with_capacity(tile.len());
         let mut failed = None;
         each_index(&tile.extents, |index| {
             let at = old.len();
             let place = access.place(tile.elem, at, index).filter(|_| failed.is_none());
-            let found = place.map(|bit| update(self.memory, op, &access.view, tile.elem, bit, tile.get(at)));
+            let expected = expected.as_ref().map(|t| t.get(at));
+            let value = (tile.get(at), expected);
+            let found = place.map(|bit| update(self.memory, op, &access.view, tile.elem, bit, value));
             old.push(found.unwrap_or(Ok(zero)).unwrap_or_else(|e| {
                 failed = Some(e);
                 zero
@@ -501,7 +505,7 @@ fn update(
     view: &View,
     elem: Elem,
     bit: i128,
-    new: Number,
+    (new, expected): (Number, Option<Number>),
 ) -> std::result::Result<Number, OutOfBounds> {
     if let Some(log) = &mut memory.log {
         let at = (view.buffer, bit);
@@ -514,7 +518,8 @@ fn update(
     let (old, value) = match op.atomic() {
         Some(op) => {
             let old = memory.read(view.buffer, bit, elem)?;
-            (old, super::atomic(op, elem, old, new))
+            let changes = expected.is_none_or(|e| e == old);
+            (old, if changes { super::atomic(op, elem, old, new) } else { old })
         }
         None => (new, new),
     };

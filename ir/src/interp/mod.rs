@@ -300,7 +300,7 @@ fn atomic(op: AtomicOp, elem: Elem, old: Number, new: Number) -> Number {
         AtomicOp::Add => BinOp::Add,
         AtomicOp::Min => BinOp::Min,
         AtomicOp::Max => BinOp::Max,
-        AtomicOp::Exchange => return new,
+        AtomicOp::Exchange | AtomicOp::CompareAndSwap => return new,
     };
     // None of these is undefined.
     arith::binary(op, elem, old, new).unwrap_or(new)

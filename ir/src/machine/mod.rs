@@ -208,6 +208,13 @@ pub struct InstData<'a> {
     pub loc: Loc,
 }
 
+impl InstData<'_> {
+    /// Whether it is a loop whose body says if another iteration follows ([`LoopAttr::conditional`]).
+    pub fn is_conditional_loop(&self) -> bool {
+        matches!(&self.attr, Attr::Loop(l) if l.conditional)
+    }
+}
+
 /// Attributes beyond the opcode, by kind of row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Attr {
@@ -415,4 +422,7 @@ pub struct LoopAttr {
     /// Whether the modulo scheduler rotated it. Its awaits then stand where products must have completed, not where their
     /// results are first used.
     pub overlapped: bool,
+    /// Whether data decides on the iterations: the first carried value is a predicate, and another iteration follows
+    /// where the body yields true. There is at least one. The bounds and the counter have no meaning.
+    pub conditional: bool,
 }

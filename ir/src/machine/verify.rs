@@ -136,6 +136,8 @@ impl Verifier<'_, '_> {
                 let given = types(data.args.get(3..).unwrap_or(&[]));
                 let same = carried == want && given == want;
                 self.check(inst, same, || format!("{b} carries {carried:?} from {given:?} for {want:?}"));
+                let decides = !data.is_conditional_loop() || want.first() == Some(&Ty::Pred);
+                self.check(inst, decides, || format!("{b} yields no predicate that ends the loop"));
             }
         }
     }

@@ -226,6 +226,7 @@ opcodes! {
     AtomMinU32 "atom.min.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomMaxU32 "atom.max.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomExchB32 "atom.exch.b32" &[B64, B32], &[B32], Order "sm_10";
+    AtomCasB32 "atom.cas.b32" &[B64, B32, B32], &[B32], Order "sm_10";
     Wgmma "wgmma" &[Any], &[Any], Order "sm_90a";
     WgmmaFence "wgmma.fence" &[], &[], Order "sm_90a";
     WgmmaCommit "wgmma.commit" &[], &[], Order "sm_90a";

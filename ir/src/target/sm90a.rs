@@ -300,6 +300,7 @@ static ROWS: Rows = rows! {
     AtomMinU32 "atom.global.min.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomMaxU32 "atom.global.max.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomExchB32 "atom.global.exch.b32 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomCasB32 "atom.global.cas.b32 $d, [$0$o], $1, $2" Lsu 500 8 20 "";
     Wgmma "" Tensor 0 128 80 "HGMMA";
     WgmmaFence "wgmma.fence.sync.aligned" Sync 2 2 80 "WARPGROUP.ARRIVE";
     WgmmaCommit "wgmma.commit_group.sync.aligned" Sync 2 2 80 "";

@@ -30,6 +30,7 @@ mod typing;
 mod verify;
 
 pub use build::{BuildError, KernelBuilder};
+pub use dims::Dim;
 pub use exact::{parse_exact, print_exact};
 pub use mapping::*;
 pub use names::operations;
@@ -76,46 +77,6 @@ pub const MAX_RANK: usize = 5;
 /// Extents and strides of other types than `i32` saturate here: a multiple of 128, as wide numbers with small divisors
 /// often are.
 pub const MOST_INDEX: i64 = (1 << 31) - 128;
-
-/// One extent of a tile: `mul * t / div`, or `mul / div` without a tunable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Dim {
-    /// The tunable that it scales.
-    pub tunable: Option<Tunable>,
-    /// Multiplier, at least 1.
-    pub mul: u32,
-    /// Divisor, at least 1; must divide exactly once the tunable is known.
-    pub div: u32,
-}
-
-impl Dim {
-    /// A constant extent.
-    pub const fn new(extent: u32) -> Self {
-        Self { tunable: None, mul: extent, div: 1 }
-    }
-
-    /// A tunable's value.
-    pub const fn tunable(t: Tunable) -> Self {
-        Self { tunable: Some(t), mul: 1, div: 1 }
-    }
-
-    /// The extent if no tunable is left in it.
-    pub fn constant(self) -> Option<u32> {
-        match self.tunable {
-            None if self.div != 0 && self.mul.is_multiple_of(self.div) => Some(self.mul / self.div),
-            _ => None,
-        }
-    }
-
-    /// The extent when tunables have the given values; `None` if it overflows or does not divide.
-    pub fn resolve(self, value: impl Fn(Tunable) -> i64) -> Option<u32> {
-        let t = match self.tunable {
-            None => 1,
-            Some(t) => u32::try_from(value(t)).ok()?,
-        };
-        Self { tunable: None, mul: t.checked_mul(self.mul)?, div: self.div }.constant()
-    }
-}
 
 /// The extents of a tile, outermost first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

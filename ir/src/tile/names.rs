@@ -80,11 +80,12 @@ pub(crate) const SCAN: [(&str, ReduceOp); 7] = [
 pub(crate) const ARG_REDUCE: [(&str, ReduceOp); 2] = [("argmax", ReduceOp::Max), ("argmin", ReduceOp::Min)];
 
 /// Atomic updates.
-pub(crate) const ATOMIC: [(&str, AtomicOp); 4] = [
+pub(crate) const ATOMIC: [(&str, AtomicOp); 5] = [
     ("atomic_add", AtomicOp::Add),
     ("atomic_min", AtomicOp::Min),
     ("atomic_max", AtomicOp::Max),
     ("atomic_exchange", AtomicOp::Exchange),
+    ("atomic_cas", AtomicOp::CompareAndSwap),
 ];
 
 /// How an operation that is no operator is written.
@@ -200,8 +201,9 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
     if find(&BINARY, name).is_some() || reduces.is_some() {
         return Some(form(2, 2, false, false));
     }
-    if find(&ATOMIC, name).is_some() {
-        return Some(form(2, 2, true, false));
+    if let Some(op) = find(&ATOMIC, name) {
+        let operands = if op == AtomicOp::CompareAndSwap { 3 } else { 2 };
+        return Some(form(operands, operands, true, false));
     }
     find(&FORMS, name)
 }

@@ -4,6 +4,7 @@
 use super::{Dim, MAX_RANK};
 use crate::types::Elem;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// One operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,6 +144,8 @@ pub enum AtomicOp {
     Max,
     /// Exchange.
     Exchange,
+    /// Exchange where the element is what is expected.
+    CompareAndSwap,
 }
 
 /// An operation and its attributes. `x, y` are operands: scalars or tiles, unless the text says otherwise.
@@ -324,6 +327,20 @@ impl Op {
             }
             _ => None,
         }
+    }
+
+    /// The operand that is compared with what is there, of so many.
+    pub fn expected_operand(&self, operands: usize) -> Option<usize> {
+        match self.atomic() {
+            Some(AtomicOp::CompareAndSwap) => self.written_operand(operands)?.checked_sub(1),
+            _ => None,
+        }
+    }
+
+    /// The operands of an access that are indices, of so many.
+    pub fn indices(&self, operands: usize) -> Range<usize> {
+        let written = self.expected_operand(operands).or(self.written_operand(operands));
+        1..written.unwrap_or(operands - usize::from(self.is_masked())).max(1)
     }
 
     /// The write by tiles of indices, or under a mask, that is this one otherwise.

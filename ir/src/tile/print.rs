@@ -276,12 +276,14 @@ impl<'a> Printer<'a> {
     fn access(&self, f: &mut Formatter<'_>, op: &Op, args: &[Value], ty: &dyn Display) -> Result {
         let masked = usize::from(op.is_masked());
         let written = op.written_operand(args.len());
-        let last = written.unwrap_or(args.len().saturating_sub(masked));
+        let places = op.indices(args.len());
+        let last = places.end;
         write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
-        self.list(f, args.get(1..last).unwrap_or_default())?;
+        self.list(f, args.get(places).unwrap_or_default())?;
         match written {
             Some(x) => {
-                write!(f, "], {}", self.arg(args, x))?;
+                f.write_str("], ")?;
+                self.list(f, args.get(last..=x).unwrap_or_default())?;
                 if matches!(op, Op::AtomicScatter { old: true, .. }) {
                     write!(f, " : {ty}")?;
                 }

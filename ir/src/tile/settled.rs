@@ -85,7 +85,7 @@ impl Kernel {
         }
         let number = match op {
             Op::Dim(d) => {
-                tunables.extend(d.tunable);
+                tunables.extend(d.tunables());
                 i64::from(d.resolve(value)?)
             }
             op => scalar(op, &args)?,

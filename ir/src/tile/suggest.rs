@@ -1,11 +1,12 @@
 //! Suggestions for unknown words: the nearest known word, or our word for one of another language.
 
 /// Words of other languages, each with our equivalent.
-const ELSEWHERE: [(&str, &str); 50] = [
+const ELSEWHERE: [(&str, &str); 51] = [
     ("arange", "`iota 0 : i32[..]`"),
     ("argmax", "`reduce_max(x, d)`, then `reduce_min` of the indices where `x` equals it"),
     ("argmin", "`reduce_min(x, d)`, then `reduce_min` of the indices where `x` equals it"),
     ("astype", "`cast(x, f16)`"),
+    ("atomic_compare_exchange", "`atomic_cas`"),
     ("atomic_xchg", "`atomic_exchange`"),
     ("bfloat16", "`bf16`"),
     ("bitcast", "`view_as(x, u8)`"),

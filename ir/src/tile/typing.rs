@@ -247,7 +247,9 @@ impl Typing<'_> {
         };
         self.attribute("the rank", rank.into(), 1, MAX_RANK as i64)?;
         self.count(1 + usize::from(rank) * (1 + usize::from(strided)))?;
-        if self.args[0] != Type::Ptr(elem) {
+        // A truth value is a byte.
+        let bytes = elem == Elem::Uint(8) && self.args[0] == Type::Ptr(Elem::Bool);
+        if self.args[0] != Type::Ptr(elem) && !bytes {
             return self.bad_operand(0, &format!("ptr<{elem}>"));
         }
         (1..self.args.len()).try_for_each(|i| self.index_arg(i))?;

@@ -99,12 +99,11 @@ impl Random<'_> {
     }
 
     fn dim(&mut self) -> Dim {
-        let tunable = [None, None, Some(self.tunable)];
-        Dim {
-            tunable: self.choices.of(&tunable),
-            mul: self.choices.of(&[1, 2, 4]),
-            div: self.choices.of(&[1, 1, 1, 2]),
-        }
+        let count = self.choices.of(&[0, 0, 1, 2]);
+        let tunables = vec![self.tunable; count];
+        let add = self.choices.of(&[0, 0, 0, 8]);
+        let parts = (self.choices.of(&[1, 2, 4]), self.choices.of(&[1, 1, 1, 2]), add);
+        Dim::of_parts(&tunables, parts).expect("at most two tunables")
     }
 
     fn shape(&mut self) -> Shape {

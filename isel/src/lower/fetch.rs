@@ -26,6 +26,7 @@ fn row_of(op: AtomicOp, elem: Elem) -> Option<Opcode> {
         (AtomicOp::Min, Elem::Uint(32)) => Opcode::AtomMinU32,
         (AtomicOp::Max, Elem::Uint(32)) => Opcode::AtomMaxU32,
         (AtomicOp::Exchange, Elem::F32 | Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomExchB32,
+        (AtomicOp::CompareAndSwap, Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomCasB32,
         _ => return None,
     })
 }
@@ -37,7 +38,9 @@ impl Lower<'_, '_> {
         let result = k.result(inst);
         let Some(row) = row_of(op, elem) else { return self.refuse_tiles(elem) };
         let layout = self.plan.layout(k, result)?.clone();
-        let x = self.materialize(value, result)?;
+        let expected = k.insts[inst].op.expected_operand(k.args(inst).len()).map(|n| k.args(inst)[n]);
+        let given: Vec<Value> = expected.into_iter().chain([value]).collect();
+        let given = given.into_iter().map(|v| self.materialize(v, result)).collect::<Result<Vec<_>>>()?;
         let mut a = self.access(inst, &layout, elem)?;
         let owner = self.owner(&layout);
         a.owned_by(owner);
@@ -53,10 +56,11 @@ impl Lower<'_, '_> {
             let at = register_coord(&layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
-            let part = self.pick(x, vec![e as u16]);
+            let operands = given.iter().map(|&x| self.pick(x, vec![e as u16])).collect::<Vec<_>>();
             let guard = Some(Guard { pred: inside, negated: false });
             let attr = Attr::GlobalMem { offset: a.offset(&at), count: 1, access };
-            let new = NewInst::new(row, &[address, part], &[Ty::B32]).attr(attr).guard(guard);
+            let args = [&[address], &operands[..]].concat();
+            let new = NewInst::new(row, &args, &[Ty::B32]).attr(attr).guard(guard);
             parts.push(self.at().value(new));
         }
         let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(registers as u16)]);

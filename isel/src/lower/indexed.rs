@@ -81,8 +81,7 @@ impl Lower<'_, '_> {
         let (k, op) = (self.k, &self.k.insts[inst].op);
         let args = k.args(inst);
         let mut each = Each::default();
-        let last = op.written_operand(args.len()).unwrap_or(args.len() - usize::from(op.is_masked()));
-        for &v in &args[1..last] {
+        for &v in &args[op.indices(args.len())] {
             let tile = matches!(k.ty(v), Type::Tile(..));
             each.indices.push(if tile { Some(self.operand(v)?) } else { None });
         }

@@ -30,6 +30,7 @@ mod half;
 mod indexed;
 mod indices;
 mod iota_ranges;
+mod join;
 mod launch;
 mod long;
 mod mma_sync;
@@ -344,6 +345,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let tile = self.k.results(inst).iter().any(|&r| matches!(self.k.ty(r), Type::Tile(..)));
         match &self.k.insts[inst].op {
             Op::For => self.lower_for(inst),
+            Op::While => self.lower_while(inst),
             Op::If => self.lower_if(inst),
             Op::Yield => self.lower_yield(inst),
             Op::View { strided, fill } => self.lower_view(inst, *strided, *fill),
@@ -357,6 +359,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Arrive => self.lower_arrive(inst),
             Op::Reduce(op, axis) => self.lower_reduce(inst, *op, *axis),
             Op::Scan(op, axis) => self.lower_scan(inst, *op, *axis),
+            Op::Join => self.lower_join(inst),
             Op::Gather(dim) => self.lower_gather(inst, usize::from(*dim)),
             Op::Assert(_) => self.lower_assert(inst),
             _ if tile => self.lower_tile(inst),

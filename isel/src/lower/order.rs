@@ -190,7 +190,7 @@ impl Lower<'_, '_> {
             if op.is_read() || self.is_write(inst) {
                 out.push((inst, around.clone()));
             }
-            let repeats = matches!(op, Op::For) && !self.k.attrs[inst].persistent;
+            let repeats = matches!(op, Op::For | Op::While) && !self.k.attrs[inst].persistent;
             around.extend(repeats.then_some(inst));
             for &b in &self.k.insts[inst].blocks {
                 self.accesses(b, around, out);

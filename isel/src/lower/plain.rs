@@ -343,7 +343,7 @@ impl Lower<'_, '_> {
         }
         let Some(bits) = crate::rows::float_bits(elem, fill).or_else(|| word_bits(elem, fill)) else {
             return self.error(format!(
-                "`fill {fill}` of {elem} does not compile: only 0 does, or i32, u32, and floats of 16 and 32 bits"
+                "`fill {fill}` of {elem} does not compile: only 0 does, or integers of 8 and 32 bits, and floats of 16 and 32 bits"
             ));
         };
         let regs = self.func.ty(x).regs() as u16;
@@ -560,9 +560,12 @@ impl Write {
     }
 }
 
-/// The bits of a view's fill as an integer of a register: rounded toward zero, and the nearest that there is.
+/// The bits of a view's fill as an integer of a register: rounded toward zero, and the nearest that there is. Bytes fill it.
 fn word_bits(elem: Elem, fill: f64) -> Option<i64> {
+    const BYTES: i64 = 0x0101_0101;
     match elem {
+        Elem::Int(8) => Some(i64::from(fill as i8 as u8) * BYTES),
+        Elem::Uint(8) => Some(i64::from(fill as u8) * BYTES),
         Elem::Int(32) => Some(i64::from(fill as i32)),
         Elem::Uint(32) => Some(i64::from(fill as u32)),
         _ => None,

@@ -233,6 +233,8 @@ impl Lower<'_, '_> {
         let word = |e: Elem| matches!(e, Elem::Int(32) | Elem::Uint(32));
         Ok(match (from, to) {
             (a, b) if a == b || (word(a) && word(b)) => x,
+            // A loaded byte fills its register with zeros.
+            (Elem::Uint(8), b) if word(b) => x,
             (Elem::Int(32), Elem::Int(64) | Elem::Uint(64)) => self.at().op(Opcode::WidenS32, &[x], Ty::B64),
             (Elem::Uint(32), Elem::Int(64) | Elem::Uint(64)) => self.at().op(Opcode::WidenU32, &[x], Ty::B64),
             (Elem::Int(64) | Elem::Uint(64), b) if word(b) => self.at().op(Opcode::Narrow64, &[x], Ty::B32),

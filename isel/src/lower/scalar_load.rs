@@ -48,7 +48,7 @@ impl Lower<'_, '_> {
         all.unwrap_or_else(|| self.at().imm_of(Ty::Pred, 1))
     }
 
-    /// The guarded load of an element. A 16-bit element fills both halves of its register.
+    /// The guarded load of an element. A 16-bit element fills both halves of its register, a byte has zeros above it.
     fn load_element(
         &mut self,
         elem: Elem,
@@ -57,6 +57,7 @@ impl Lower<'_, '_> {
         inside: machine::Value,
     ) -> Result<machine::Value> {
         let (op, ty) = match elem {
+            Elem::Uint(8) => (Opcode::LdGlobal8, Ty::B32),
             Elem::F16 | Elem::Bf16 => (Opcode::LdGlobal16, Ty::B32),
             Elem::F32 | Elem::Int(32) | Elem::Uint(32) => (Opcode::LdGlobal, Ty::B32),
             Elem::Int(64) | Elem::Uint(64) => (Opcode::LdGlobal64, Ty::B64),

@@ -142,6 +142,8 @@ impl Lower<'_, '_> {
             Op::ViewAs(_) => self.tile_bits(result, args[0]),
             Op::Broadcast => self.tile_broadcast(result, args[0]),
             Op::Iota(d) => self.tile_iota(result, usize::from(*d)),
+            // Those that compile have become slices.
+            Op::Split => self.refuse_tiles(k.ty(result).elem()),
             _ => self.interpreted_only(),
         }
     }

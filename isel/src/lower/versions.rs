@@ -69,7 +69,7 @@ impl Versions<'_> {
         for block in self.k.blocks.keys().collect::<Vec<_>>() {
             for at in 0..self.k.blocks[block].insts.len() {
                 let inst = self.k.blocks[block].insts[at];
-                let Op::For = self.k.insts[inst].op else { continue };
+                let (Op::For | Op::While) = self.k.insts[inst].op else { continue };
                 let body = self.k.insts[inst].blocks[0];
                 let invariant = self.invariant(body);
                 if !invariant.is_empty() {

@@ -1,8 +1,9 @@
-//! Functions without an instruction become arithmetic.
+//! Functions without an instruction become arithmetic, and other operations.
 //!
 //! ```text
-//!  y = erf(x)     ─►     e = exp2(|x| (c0 + c1 |x| + .. + c4 |x|^4))       erfc(|x|), to 2^-20
-//!                        y = select(x < 0, -(1 - e), 1 - e)
+//!  y = erf(x)        ─►     e = exp2(|x| (c0 + c1 |x| + .. + c4 |x|^4))       erfc(|x|), to 2^-20
+//!                           y = select(x < 0, -(1 - e), 1 - e)
+//!  a, b = split(x)   ─►     a = reshape slice(x, [.., 0]), b = reshape slice(x, [.., 1])
 //! ```
 //!
 //! The polynomial was fitted to `log2(erfc(a)) / a`, weighted by the error that it makes in `erf`, for the least greatest
@@ -10,8 +11,10 @@
 //! large arguments give 1, and NaN stays NaN. It takes one special function an element; a rational approximation takes
 //! one too, and twice the multiplications.
 
+use super::persist::rename;
+use crate::takes::takes;
 use crate::tiles::with_elem;
-use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, UnOp, Value, ValueList};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, Op, Shape, Type, UnOp, Value, ValueList};
 use warplift_ir::types::Elem;
 
 /// `log2(erfc(a)) / a`, the highest power first. Absolute error of `erf`: 6e-7 in f32, at 0.76.
@@ -26,17 +29,42 @@ const LOG2_ERFC: [f64; 5] = [
 /// Expands the functions of all blocks.
 pub fn do_expand_functions(k: &mut Kernel) {
     for block in k.blocks.keys().collect::<Vec<_>>() {
-        let expands = |i: &Inst| matches!(k.insts[*i].op, Op::Unary(UnOp::Erf)) && compiles(k, *i);
-        if !k.blocks[block].insts.iter().any(expands) {
+        if !k.blocks[block].insts.iter().any(|&i| expands(k, i)) {
             continue;
         }
         for inst in std::mem::take(&mut k.blocks[block].insts) {
-            if matches!(k.insts[inst].op, Op::Unary(UnOp::Erf)) && compiles(k, inst) {
-                Erf { k, block, inst }.expand();
-            } else {
-                k.blocks[block].insts.push(inst);
+            match k.insts[inst].op {
+                _ if !expands(k, inst) => k.blocks[block].insts.push(inst),
+                Op::Split => split(k, block, inst),
+                _ => Erf { k, block, inst }.expand(),
             }
         }
+    }
+}
+
+fn expands(k: &Kernel, inst: Inst) -> bool {
+    match k.insts[inst].op {
+        Op::Split => takes(&Op::Split, k.ty(k.args(inst)[0]).elem()),
+        Op::Unary(UnOp::Erf) => compiles(k, inst),
+        _ => false,
+    }
+}
+
+/// Appends the two slices of a tile. The values of the text are then the results of their reshapes.
+fn split(k: &mut Kernel, block: Block, inst: Inst) {
+    let (x, loc) = (k.args(inst)[0], k.insts[inst].loc);
+    for (n, old) in k.results(inst).to_vec().into_iter().enumerate() {
+        let Some(half) = k.ty(old).shape() else { continue };
+        let part = Shape::new(&half.dims().iter().copied().chain([Dim::new(1)]).collect::<Vec<_>>());
+        let Some(part) = part else { continue };
+        let offsets = half.dims().iter().map(|_| Dim::new(0)).chain([Dim::new(n as u32)]).collect();
+        let elem = k.ty(old).elem();
+        let part = k.append_inst(block, Op::Slice(offsets), &[x], &[Type::Tile(elem, part)], &[], loc);
+        let part = k.result(part);
+        let made = k.append_inst(block, Op::Reshape, &[part], &[k.ty(old)], &[], loc);
+        let new = k.result(made);
+        k.names[new] = k.names[old].clone();
+        rename(k, &[(old, new)]);
     }
 }
 

@@ -5,6 +5,7 @@
 //!  tunables ─► constants           tunables.rs
 //!  wide indices ─► i32             narrow_indices.rs
 //!  functions ─► arithmetic         expand_functions.rs
+//!  truth values ─► bytes           bool_memory.rs
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs
 //!  odd depths ─► padded            pad_depth.rs
@@ -27,6 +28,7 @@
 //!
 //! Logic and mapping are separate: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
+mod bool_memory;
 mod canonicalize;
 mod chunk;
 mod cluster;
@@ -68,6 +70,7 @@ use crate::variant::MmaVariant;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
 
+pub use bool_memory::do_bool_memory;
 pub use canonicalize::do_canonicalize;
 pub use chunk::do_chunk;
 pub use cluster::do_cluster_bounds;

@@ -59,6 +59,7 @@ pub const PASSES: &[MapPass] = &[
     each!("expand_functions", "writes functions that have no instruction as arithmetic", |v, _| {
         do_expand_functions(&mut v.kernel)
     }),
+    each!("bool_memory", "loads and stores truth values as bytes", |v, _| do_bool_memory(&mut v.kernel)),
     each!("reroll", "makes loops that were pipelined, peeled or split by hand plain again", |v, _| {
         do_reroll(&mut v.kernel)
     }),

@@ -79,7 +79,7 @@ impl Values<'_> {
 
     /// An extent of a tile.
     fn extent(&self, tile: Value, d: Dim) -> Result<Dim> {
-        self.resolved(d).filter(|e| e.mul > 0).ok_or_else(|| {
+        self.resolved(d).filter(|e| e.constant() > Some(0)).ok_or_else(|| {
             let message = format!("extent {} is not a positive integer", self.text(d));
             self.error(self.kernel.def(tile), &[d], message)
         })
@@ -87,7 +87,7 @@ impl Values<'_> {
 
     /// A multiple of a tunable as an i32.
     fn word(&self, inst: Inst, d: Dim) -> Result<Dim> {
-        self.resolved(d).filter(|e| i32::try_from(e.mul).is_ok()).ok_or_else(|| {
+        self.resolved(d).filter(|e| e.constant().is_some_and(|n| i32::try_from(n).is_ok())).ok_or_else(|| {
             let message = format!("{} is not an integer of 32 bits", self.text(d));
             self.error(Some(inst), &[d], message)
         })
@@ -101,15 +101,16 @@ impl Values<'_> {
         })
     }
 
-    /// `BM = 8 * 3 / 16`
+    /// `BM * 3 / 16 (BM = 8)`
     fn text(&self, d: Dim) -> String {
-        let name = |t| format!("{} = {}", self.kernel.tunables[t].name, self.of(t));
-        format!("{} * {} / {}", d.tunable.map_or(String::from("1"), name), d.mul, d.div)
+        let value = |t| format!("{} = {}", self.kernel.tunables[t].name, self.of(t));
+        let values: Vec<String> = d.tunables().map(value).collect();
+        format!("{} ({})", self.kernel.extent_text(d), values.join(", "))
     }
 
     /// An error at the word of the mapping that sets one of the tunables, else at an instruction.
     fn error(&self, inst: Option<Inst>, dims: &[Dim], message: impl Into<String>) -> IselError {
-        let names = dims.iter().filter_map(|d| Some(self.kernel.tunables[d.tunable?].name.as_str()));
+        let names = dims.iter().flat_map(|d| d.tunables()).map(|t| self.kernel.tunables[t].name.as_str());
         let given = |name| self.mapping.tunables.iter().position(|(n, _)| n == name);
         match (names.filter_map(given).next(), inst) {
             (Some(n), _) => IselError::said(self.mapping, Item::Tunable(n), "", message),
@@ -121,7 +122,7 @@ impl Values<'_> {
 
 /// The limit on elements that the verifier applies to the defaults of the tunables.
 fn check_size(dims: &[Dim]) -> std::result::Result<(), String> {
-    let extents = dims.iter().map(|d| u64::from(d.mul));
+    let extents = dims.iter().map(|d| u64::from(d.constant().unwrap_or(0)));
     let elements = extents.clone().try_fold(1u64, u64::checked_mul);
     if elements.is_some_and(|n| n <= MAX_TILE_ELEMENTS) {
         return Ok(());

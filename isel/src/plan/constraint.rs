@@ -7,6 +7,7 @@
 //!  y = trans a      Permuted   a used ─► y made
 //!  y = broadcast a  Broadcast  y made ─► a used
 //!  y = reshape a    Reshaped   whichever is known ─► the other
+//!  y = join a, b    Joined     y made ─► a used, b used; else a used ─► y made
 //! ```
 //!
 //! A constraint relates slots. A slot is a place where an instruction uses or defines a tile. Two slots of one tile
@@ -70,6 +71,8 @@ pub(super) enum Relation {
     Reduced(u8),
     /// The operand lacks a dimension of the result.
     Expanded(u8),
+    /// The operand is one half of the result, whose last dimension has extent 2.
+    Joined,
     /// The result is a slice of the operand at an offset.
     Sliced(Vec<u32>),
     /// The operand is repeated along its dimensions of extent 1 and along those that it lacks.
@@ -134,10 +137,13 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
         }
         Op::Scan(..) => pair(Relation::Equal),
         Op::Gather(_) => one(Relation::Equal, &[arg(1), made(0)]),
-        Op::For => (0..results.len()).flat_map(|i| one(Relation::Equal, &carried(k, inst, i))).collect(),
+        Op::For | Op::While => {
+            (0..results.len()).flat_map(|i| one(Relation::Equal, &carried(k, inst, i))).collect()
+        }
         Op::If => (0..results.len()).flat_map(|i| one(Relation::Equal, &branches(k, inst, i))).collect(),
         Op::Reduce(_, axis) if is_tile(k, results[0]) => pair(Relation::Reduced(*axis)),
         Op::ExpandDims(d) => pair(Relation::Expanded(*d)),
+        Op::Join => [0, 1].into_iter().flat_map(|n| one(Relation::Joined, &[arg(n), made(0)])).collect(),
         Op::Slice(offsets) => {
             pair(Relation::Sliced(offsets.iter().map(|d| d.constant().unwrap_or(0)).collect()))
         }
@@ -152,8 +158,13 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
 /// The slots of a carried value: inside the loop, its result, its yield, its start.
 fn carried(k: &Kernel, inst: Inst, n: usize) -> [Slot; 4] {
     let body = k.insts[inst].blocks[0];
-    let inside = Slot::Carried(k.blocks[body].params[1 + n]);
-    [inside, Slot::Made(k.results(inst)[n]), yielded(k, body, n), Slot::Use(inst, 3 + n)]
+    // A `for` has a counter and bounds before what it carries, a `while` yields its condition first.
+    let [param, next, start] = match k.insts[inst].op {
+        Op::While => [n, 1 + n, n],
+        _ => [1 + n, n, 3 + n],
+    };
+    let inside = Slot::Carried(k.blocks[body].params[param]);
+    [inside, Slot::Made(k.results(inst)[n]), yielded(k, body, next), Slot::Use(inst, start)]
 }
 
 /// The slots of a branch result: the result, and the yield of each side.

@@ -65,6 +65,28 @@ pub(super) fn unsliced(
     b.build().map_err(layout_error(k, inst))
 }
 
+/// The layout of two tiles beside each other in a last dimension: each thread holds the elements of both, in turn.
+pub(super) fn joined(k: &Kernel, inst: Inst, layout: &Layout, to: &[u32]) -> Result<Layout> {
+    let outs: Vec<(Axis, u64)> =
+        to.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e))).collect();
+    let mut in_turn = vec![0; to.len()];
+    in_turn[to.len() - 1] = 1;
+    let mut b = Builder::new(&outs);
+    let none = layout.ins().iter().all(|a| a.0 != Axis::Reg);
+    for axis in layout.ins().iter().map(|a| a.0).chain(none.then_some(Axis::Reg)) {
+        b = b.axis(axis);
+        if axis == Axis::Reg {
+            b = b.add(axis, 2, &in_turn);
+        }
+        for digit in layout.basis(axis) {
+            let mut column = digit.out.to_vec();
+            column.push(0);
+            b = b.add(axis, digit.extent, &column);
+        }
+    }
+    b.build().map_err(layout_error(k, inst))
+}
+
 /// The layout of an operand that is broadcast to the given one: dimensions of extent 1 get no digits.
 pub(super) fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -> Result<Layout> {
     let missing = layout.outs().len().saturating_sub(small.len());

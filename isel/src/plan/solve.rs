@@ -97,6 +97,7 @@ impl<'k> Solver<'k> {
         let forward = match c.relation {
             Relation::Expanded(_) | Relation::Broadcast => false,
             Relation::Reshaped => known(operand),
+            Relation::Joined => !known(result),
             Relation::Sliced(_) => known(operand) || adapts(self.k, operand.value(self.k)),
             Relation::Unpacked if known(operand) && known(result) => return Ok(SmallVec::new()),
             Relation::Unpacked => known(operand),
@@ -164,6 +165,8 @@ impl<'k> Solver<'k> {
             Relation::Reduced(d) | Relation::Expanded(d) => {
                 fragment::row_slice(l, *d).map_err(layout_error(k, inst))
             }
+            Relation::Joined if forward => propagate::joined(k, inst, l, to),
+            Relation::Joined => fragment::row_slice(l, to.len() as u8).map_err(layout_error(k, inst)),
             Relation::Sliced(offsets) if forward => propagate::slice_layout(k, inst, l, offsets, to),
             Relation::Sliced(_) => propagate::unsliced(k, inst, l, from, to),
             Relation::Broadcast => propagate::collapse(k, inst, l, to),

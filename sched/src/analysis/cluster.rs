@@ -100,6 +100,8 @@ impl Classes<'_, '_> {
             (None, ..) | (_, None, _) | (.., None) => return,
             _ => (Class::Varies, false),
         };
+        let together =
+            together && (!d.is_conditional_loop() || self.get(params[1]).is_some_and(Class::is_equal));
         self.put(params[0], Some(counter));
         self.divide(body, !together);
         for (n, &result) in d.results.iter().enumerate() {

@@ -24,7 +24,7 @@
 //! graph with a new one.
 
 use super::memory::{Access, Accesses, Global, Order};
-use super::structure::{is_product, yields};
+use super::structure::{goes_on, is_product, yields};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered, EdgeRef};
@@ -414,6 +414,7 @@ fn of_inst(func: &Func<'_>, inst: Inst, needs: &mut Needs) {
     }
     let d = &func.insts[inst];
     needs.extend(own_operands(d).map(|v| need(func, v, 0)));
+    needs.extend(goes_on(func, inst).map(|v| need(func, v, 0)));
 }
 
 /// Operands that an instruction needs itself. Those that a loop or a yield passes on are needed only by their readers.

@@ -25,8 +25,11 @@ pub(crate) fn scalars_of(func: &Func<'_>, block: Block, roots: &[Inst]) -> FxHas
 }
 
 /// Whether copies of a loop's body can be issued iterations ahead. Inside the body they may need only scalars that are
-/// computed from the counter.
+/// computed from the counter, and the iterations must be known.
 pub(crate) fn can_lead(func: &Func<'_>, body: Block, buffers: &[Buffer]) -> bool {
+    if func.loop_of(body).is_some_and(|l| func.insts[l].is_conditional_loop()) {
+        return false;
+    }
     let mut ahead = Remaking::outside(func, body, Some(func.blocks[body].params[0]));
     copies_of(func, body, buffers).into_iter().all(|copy| ahead.operands(copy))
 }

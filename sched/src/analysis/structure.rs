@@ -13,6 +13,12 @@ pub fn yields<'a>(func: &Func<'a>, block: Block) -> &'a [Value] {
     }
 }
 
+/// The predicate of a conditional loop's body that says if another iteration follows.
+pub(crate) fn goes_on(func: &Func<'_>, inst: Inst) -> Option<Value> {
+    let d = &func.insts[inst];
+    d.is_conditional_loop().then(|| yields(func, d.blocks[0]).first().copied()).flatten()
+}
+
 /// Whether a row is a product on tensor cores.
 pub(crate) fn is_product(op: Opcode) -> bool {
     matches!(op, Opcode::Wgmma | Opcode::MmaSync)

@@ -13,7 +13,7 @@
 
 use super::access::{reads_fixed, touched};
 use super::graph::Graph;
-use super::structure::yields;
+use super::structure::{goes_on, yields};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Func, Inst, Value};
 use warplift_ir::target::{Effect, Opcode};
@@ -70,12 +70,13 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
     fn inst(&mut self, inst: Inst) {
         let func = self.func;
         let d = &func.insts[inst];
-        let read = self.all(func.named(inst));
+        let read = self.all(func.named(inst).chain(goes_on(func, inst)));
         for &b in &d.blocks {
             let given = if d.op == Opcode::For { &d.args[2..] } else { &[] };
             for (&p, &v) in func.blocks[b].params.iter().zip(given) {
                 // The counter depends on all three bounds, which are the first operands.
-                let bounds = self.all(d.args[..3.min(d.args.len())].iter().copied());
+                let decide = d.args[..3.min(d.args.len())].iter().copied();
+                let bounds = self.all(decide.chain(goes_on(func, inst)));
                 self.put(p, bounds | self.of[v]);
             }
             for (n, &y) in yields(func, b).iter().enumerate() {

@@ -1,9 +1,11 @@
 //! Structured loops and branches become blocks with parameters.
 //!
-//! A loop is rotated: `if lo < hi { do { body } while (next < hi) }`.
+//! A loop is rotated: `if lo < hi { do { body } while (next < hi) }`. A conditional loop is so as it is written: its body
+//! says if another iteration follows.
 
 use super::role::Expand;
 use super::state::{RingState, Seen, Touched, Unreleased};
+use crate::analysis::goes_on;
 use crate::error::Result;
 use warplift_ir::machine::{Attr, Block, Inst, NewInst, Ring, Ty, Value};
 use warplift_ir::target::Opcode;
@@ -162,6 +164,9 @@ impl<'a> Expand<'_, 'a> {
         let before = self.flight.unreleased.take();
         let unreleased = self.unreleased_values(&l.unreleased, before.as_ref());
         let into = [&[low], l.inits, &unreleased, &self.ring_values(&l.rings)].concat();
+        if self.data(l.inst).is_conditional_loop() {
+            return self.jump(l.body, &into);
+        }
         let some = self.at().compare(CmpOp::Lt, low, l.high);
         let past = self.past(l, before);
         self.branch(some, (l.body, &into), (past.block, past.passed(&around)));
@@ -238,6 +243,9 @@ impl<'a> Expand<'_, 'a> {
 
     /// Computes the next iteration's counter, and whether there is a next iteration.
     fn count_on(&mut self, l: &Rotated<'_>, counter: &mut Value) -> Value {
+        if let Some(decides) = goes_on(&self.given.program.func, l.inst) {
+            return self.value(decides);
+        }
         *counter = self.next_counter(l.inst, *counter);
         self.at().compare(CmpOp::Lt, *counter, l.high)
     }

@@ -181,7 +181,8 @@ fn schedules(
     let (mut loops, mut remarks) = (Vec::new(), Vec::new());
     let func = &program.func;
     // An iteration begins early only if its counter is known early.
-    let scheduled = |inst: Inst| is_asynchronous(func, inst) && !draws_tiles(func, inst);
+    let early = |inst: Inst| !draws_tiles(func, inst) && !func.insts[inst].is_conditional_loop();
+    let scheduled = |inst: Inst| is_asynchronous(func, inst) && early(inst);
     func.walk(|_, inst| loops.extend(scheduled(inst).then_some(inst)));
     if loops.is_empty() {
         return (Vec::new(), remarks);

@@ -64,7 +64,8 @@ fn is_pure_scalar(func: &Func<'_>, inst: Inst) -> bool {
 /// Whether an instruction loads a scalar that no thread writes: only such loads have uniform results.
 fn is_fixed_load(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
-    let loads = matches!(d.op, Opcode::LdGlobal | Opcode::LdGlobal16 | Opcode::LdGlobal64);
+    let loads =
+        matches!(d.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16 | Opcode::LdGlobal64);
     loads && d.results.iter().all(|&r| func.values[r].uniform)
 }
 

@@ -29,6 +29,9 @@ pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) ->
     };
     let at = insts.iter().rposition(is_main).ok_or("no loop of products inside")?;
     let inner = insts[at];
+    if func.insts[inner].is_conditional_loop() {
+        return Err("an iteration of the main loop decides if another follows".to_owned());
+    }
     let rest = &insts[at + 1..];
     if rest.iter().any(|&i| func.insts[i].op == Opcode::For || is_product(func.insts[i].op)) {
         return Err("more than stores follows the main loop".to_owned());

@@ -167,6 +167,7 @@ pub(crate) fn hold_back(program: &Program<'_>, s: &mut Schedule) {
     for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::CpAsync) {
         let why = match func.loop_of(ring.blocks[0]) {
             Some(l) if draws_tiles(func, l) => "the next tile is known when this one ends",
+            Some(l) if func.insts[l].is_conditional_loop() => "an iteration decides if another follows",
             Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
             Some(_) => "their addresses depend on more than the loop's counter",
             None => "they stand in no loop",

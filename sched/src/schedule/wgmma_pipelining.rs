@@ -17,6 +17,12 @@ pub(super) fn in_flight(program: &Program<'_>, inst: Inst, s: &mut Schedule) {
     if products == 0 || wished == 0 {
         return;
     }
+    if attr.conditional {
+        s.remarks.push(
+            "products of a `while` are not left in flight: an iteration decides if another follows".into(),
+        );
+        return;
+    }
     match only_products(program, data.blocks[0]) {
         Ok(()) => s.in_flight[inst] = 1,
         Err(why) => s.remarks.push(format!("products of loop `{}` are not left in flight: {why}", attr.name)),

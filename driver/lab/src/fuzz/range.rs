@@ -8,7 +8,7 @@
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, ReduceOp, UnOp, Value};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, ReduceOp, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// Magnitude of the integers that inputs hold.
@@ -389,6 +389,36 @@ impl Ranges<'_> {
         in_type(elem, Range::whole(-DATA, DATA).join(Range::constant(fill)))
     }
 
+    /// The most iterations of a `while` that stops, at the latest, where a carried number that grows by a constant meets an
+    /// end.
+    fn trips_of_while(&self, inst: Inst, args: &[Range]) -> Option<u32> {
+        let k = self.kernel;
+        let body = k.insts[inst].blocks[0];
+        let (&condition, next) = k.yields(body).split_first()?;
+        let mut all = vec![condition];
+        let ends = |op: &Op, x: Value, end: Value| {
+            let at = next.iter().position(|&v| v == x).filter(|_| *op == Op::Compare(CmpOp::Lt))?;
+            let grows = k.def(x).filter(|&d| k.insts[d].op == Op::Binary(BinOp::Add))?;
+            let (param, step) = (k.args(grows)[0], k.int_const(k.args(grows)[1])?);
+            let carried = param == k.blocks[body].params[at] && step > 0;
+            let left = (self.get(end).high - args[at].low).max(0.0) / step as f64;
+            carried.then(|| left.ceil().clamp(1.0, f64::from(MAX_TRIPS + 1)) as u32)
+        };
+        while let Some(c) = all.pop() {
+            let Some(def) = k.def(c) else { continue };
+            match (&k.insts[def].op, k.args(def)) {
+                (Op::Binary(BinOp::And), both) => all.extend(both),
+                (op, &[x, end]) => {
+                    if let Some(trips) = ends(op, x, end) {
+                        return Some(trips);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
     /// A loop: its body over and over, as often as it can run.
     fn looped(&mut self, inst: Inst, args: &[Range], first: usize) {
         let k = self.kernel;
@@ -402,6 +432,9 @@ impl Ranges<'_> {
             self.known.insert(params[0], Range::whole(low.low, high.high.max(low.low)));
             let most = (high.high - low.low).max(0.0) / step.low.max(1.0);
             trips = most.ceil().min(f64::from(MAX_TRIPS + 1)) as u32;
+        }
+        if counter == 0 {
+            trips = self.trips_of_while(inst, args).unwrap_or(trips);
         }
         let mut carried: Vec<Range> = args[first..].to_vec();
         // Beyond the limit, nothing is known about values that still grow.

@@ -71,7 +71,7 @@ impl Tiling<'_> {
     /// Finds all starts.
     fn strides(&mut self) -> Option<()> {
         let kernel = self.kernel;
-        let scaled = |op: &Op| matches!(op, Op::Dim(d) if d.tunable == Some(self.tunable));
+        let scaled = |op: &Op| matches!(op, Op::Dim(d) if d.mentions(self.tunable));
         let mut widths = Vec::new();
         kernel.walk(|_, inst| widths.extend(scaled(self.op(inst)).then(|| kernel.result(inst))));
         let whole = |v: &Value| kernel.def(*v).is_some_and(|d| *self.op(d) == Op::Dim(self.extent));
@@ -231,7 +231,7 @@ impl Tiling<'_> {
         let (args, results) = (kernel.args(inst), kernel.results(inst));
         let whole = |v: &Value| {
             let dims = self.dims(*v).unwrap_or_default();
-            dims.iter().all(|d| d.tunable != Some(self.tunable) || *d == self.extent)
+            dims.iter().all(|d| !d.mentions(self.tunable) || *d == self.extent)
         };
         results.iter().all(whole)
             && match self.op(inst) {
@@ -248,7 +248,7 @@ impl Tiling<'_> {
                 Op::Mma => !self.tiled(args[1], 1) || self.is_term(results[0]),
                 Op::Reshape => self.keeps_place(args[0], results[0]),
                 Op::Slice(offsets) => {
-                    offsets.iter().all(|d| d.tunable != Some(self.tunable))
+                    offsets.iter().all(|d| !d.mentions(self.tunable))
                         && offsets.iter().enumerate().all(|(d, offset)| {
                             !self.tiled(args[0], d)
                                 || offset.constant() == Some(0) && self.tiled(results[0], d)

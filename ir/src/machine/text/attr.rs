@@ -22,7 +22,18 @@ record!(WgmmaAttr { n, elem, acc, m_atoms, n_atoms, k_steps, a, b });
 record!(MmaAttr { elem, acc, m_atoms, n_atoms });
 record!(TmaAttr { map, rank, bytes, place, multicast, hint, before_wait });
 record!(CopyAttr { bytes, source, place, offset });
-record!(LoopAttr { name, depth, producers, wait, mma_order, persistent, counter, most, overlapped });
+record!(LoopAttr {
+    name,
+    depth,
+    producers,
+    wait,
+    mma_order,
+    persistent,
+    counter,
+    most,
+    overlapped,
+    conditional
+});
 
 impl Field for Elem {
     fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -40,6 +40,7 @@ fn loop_attrs() -> [LoopAttr; 2] {
         counter: Some(3),
         most: Some(16),
         overlapped: true,
+        conditional: true,
     };
     let plain = LoopAttr {
         name: String::new(),

@@ -50,7 +50,7 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<()> {
         let op = Op::StoreScatter { masked: mask.is_some() };
-        self.scatter(op, view, index, x, mask).map(drop)
+        self.scatter(op, view, index, &[x], mask).map(drop)
     }
 
     /// Updates each element by its own indices where the mask is true; see [`KernelBuilder::load_gather`].
@@ -63,7 +63,7 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<()> {
         let op = Op::AtomicScatter { op, old: false, masked: mask.is_some() };
-        self.scatter(op, view, index, x, mask).map(drop)
+        self.scatter(op, view, index, &[x], mask).map(drop)
     }
 
     /// The same; returns what the elements were before.
@@ -76,25 +76,40 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<Value> {
         let op = Op::AtomicScatter { op, old: true, masked: mask.is_some() };
-        let inst = self.scatter(op, view, index, x, mask)?;
+        let inst = self.scatter(op, view, index, &[x], mask)?;
         Ok(self.kernel.result(inst))
     }
 
+    /// Where an element is what is expected, puts a new one there, atomically; returns what the elements were before. Indices
+    /// and mask: see [`KernelBuilder::load_gather`].
+    pub fn atomic_cas(
+        &mut self,
+        view: Value,
+        index: &[Value],
+        [expected, new]: [Value; 2],
+        mask: Option<Value>,
+    ) -> Result<Value> {
+        let op = Op::AtomicScatter { op: AtomicOp::CompareAndSwap, old: true, masked: mask.is_some() };
+        let inst = self.scatter(op, view, index, &[expected, new], mask)?;
+        Ok(self.kernel.result(inst))
+    }
+
+    /// `given`: the operands that have the accessed shape, the last of which is written.
     pub(crate) fn scatter(
         &mut self,
         op: Op,
         view: Value,
         index: &[Value],
-        x: Value,
+        given: &[Value],
         mask: Option<Value>,
     ) -> Result<Inst> {
-        self.all_visible(&[x])?;
-        let Some(shape) = self.kernel.ty(x).shape() else {
-            return self.inst(op, &joined(view, index, &[x]), None);
+        self.all_visible(given)?;
+        let Some(shape) = given.last().and_then(|&x| self.kernel.ty(x).shape()) else {
+            return self.inst(op, &joined(view, index, given), None);
         };
         let index = self.grown(index, shape)?;
         let mask = self.grown_mask(mask, shape)?;
-        let rest: Vec<Value> = std::iter::once(x).chain(mask).collect();
+        let rest: Vec<Value> = given.iter().copied().chain(mask).collect();
         self.inst(op, &joined(view, &index, &rest), None)
     }
 

@@ -26,7 +26,7 @@ variants!(BinOp {
 variants!(ReduceOp {
     Sum "sum", Prod "prod", Min "min", Max "max", And "and", Or "or", Xor "xor",
 });
-variants!(AtomicOp { Add "add", Min "min", Max "max", Exchange "exchange" });
+variants!(AtomicOp { Add "add", Min "min", Max "max", Exchange "exchange", CompareAndSwap "cas" });
 
 variants!(Op {
     Int "int" (value),
@@ -101,23 +101,51 @@ record!(Attrs {
     warp_grid,
 });
 
-/// `128`, `256 / 2`, `tunable0`, `tunable0 * 2 / 4`
+/// `128`, `256 / 2`, `tunable0`, `tunable0 * 2 / 4`, `tunable0 * tunable1 * 1 / 1 + 8`
 impl Field for Dim {
     fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match (self.tunable, self.mul, self.div) {
-            (None, mul, 1) => write!(f, "{mul}"),
-            (None, mul, div) => write!(f, "{mul} / {div}"),
-            (Some(t), 1, 1) => write!(f, "{t}"),
-            (Some(t), mul, div) => write!(f, "{t} * {mul} / {div}"),
+        let (mul, div, add) = self.parts();
+        let tunables: Vec<String> = self.tunables().map(|t| t.to_string()).collect();
+        match (&tunables[..], mul, div) {
+            ([], mul, 1) => write!(f, "{mul}")?,
+            ([], mul, div) => write!(f, "{mul} / {div}")?,
+            ([t], 1, 1) => write!(f, "{t}")?,
+            (all, mul, div) => write!(f, "{} * {mul} / {div}", all.join(" * "))?,
+        }
+        match add {
+            0 => Ok(()),
+            1.. => write!(f, " + {add}"),
+            _ => write!(f, " - {}", add.unsigned_abs()),
         }
     }
 
     fn read(c: &mut Cursor<'_>) -> Result<Self> {
-        let is_number = matches!(c.peek(), parse::lex::Tok::Int(_));
-        let tunable = if is_number { None } else { Some(Tunable::read(c)?) };
-        let mul = if is_number || c.eat("*") { u32::read(c)? } else { 1 };
+        let is_number = |c: &Cursor<'_>| matches!(c.peek(), parse::lex::Tok::Int(_));
+        let mut tunables = Vec::new();
+        let mut mul = None;
+        loop {
+            if is_number(c) {
+                mul = Some(u32::read(c)?);
+                break;
+            }
+            tunables.push(Tunable::read(c)?);
+            if !c.eat("*") {
+                break;
+            }
+        }
         let div = if c.eat("/") { u32::read(c)? } else { 1 };
-        Ok(Self { tunable, mul, div })
+        let add = if c.eat("+") {
+            u32::read(c)?.try_into().ok()
+        } else if c.eat("-") {
+            i32::try_from(u32::read(c)?).ok().map(|n| -n)
+        } else {
+            Some(0)
+        };
+        let dim = add.and_then(|add| Self::of_parts(&tunables, (mul.unwrap_or(1), div, add)));
+        match dim {
+            Some(dim) => Ok(dim),
+            None => c.expected("an extent with at most two tunables"),
+        }
     }
 }
 

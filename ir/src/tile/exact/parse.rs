@@ -41,7 +41,7 @@ fn unknown(k: &Kernel) -> Option<String> {
     };
     let dims =
         k.values.values().flat_map(|v| of_type(v.ty)).chain(k.insts.values().flat_map(|i| of_op(&i.op)));
-    let mut tunables = dims.filter_map(|d| d.tunable);
+    let mut tunables = dims.flat_map(|d| d.tunables());
     let value = values.find(|&v| !k.values.is_valid(v)).map(|v| v.to_string());
     value.or_else(|| tunables.find(|&t| !k.tunables.is_valid(t)).map(|t| t.to_string()))
 }

@@ -57,7 +57,7 @@ fn rewritten() -> Kernel {
         layout: Some(Box::new(layout)),
         warp_grid: Some(WarpGrid { rows: 4, columns: 2, contiguous: true }),
     };
-    let half = Dim { tunable: Some(Tunable::new(0)), mul: 2, div: 4 };
+    let half = Dim::of_parts(&[Tunable::new(0)], (2, 4, 0)).unwrap();
     let ops = [
         Op::Float(f64::NAN),
         Op::Float(-0.0),

@@ -391,7 +391,7 @@ impl Lower<'_> {
         }
     }
 
-    /// An extent: a number or a tunable, times and divided by numbers.
+    /// An extent: a number or one or two tunables, times and divided by numbers, plus or less a number.
     pub fn dim(&mut self, expr: &Expr) -> Result<Dim> {
         let dim = match &expr.kind {
             Kind::Int(v) => u32::try_from(*v).ok().map(Dim::new),
@@ -400,14 +400,18 @@ impl Lower<'_> {
                 _ => None,
             },
             Kind::Call(call) => match (call.name, &call.args[..]) {
-                ("*", [n, d] | [d, n]) if small(n).is_some() => self.dim(d)?.scaled(small(n).unwrap_or(1), 1),
+                ("*", [x, y]) => self.dim(x)?.times(self.dim(y)?),
+                ("+", [x, y]) => self.dim(x)?.plus(self.dim(y)?),
+                ("-", [x, y]) => self.dim(x)?.minus(self.dim(y)?),
                 ("/", [d, n]) if small(n).is_some() => self.dim(d)?.scaled(1, small(n).unwrap_or(1)),
                 _ => None,
             },
             _ => None,
         };
         dim.ok_or_else(|| {
-            let message = "an extent is a number or a tunable, times or over numbers".to_owned();
+            let message =
+                "an extent is a number or one or two tunables, times or over numbers, plus or less a number"
+                    .to_owned();
             self.report(expr.span, message)
         })
     }

@@ -247,17 +247,17 @@ impl Lower<'_> {
 
     fn store(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
         let mut args = self.access(&call.args[0])?;
-        let x = self.value(&call.args[1], None)?;
+        let given = call.args[1..].iter().map(|e| self.value(e, None)).collect::<Result<Vec<_>>>()?;
         let mask = self.mask(call)?;
         let old = call.ty.is_some();
         if old || self.gathers(&args, mask) {
             self.b.set_loc(span.loc);
             let op = op.scattered(old, mask.is_some());
-            let made = self.b.scatter(op, args[0], &args[1..], x, mask);
+            let made = self.b.scatter(op, args[0], &args[1..], &given, mask);
             let made = self.checked(span, made)?;
             return self.given_old(span, call, made);
         }
-        args.push(x);
+        args.extend(given);
         self.inst(span, op, &args, None)
     }
 

@@ -8,7 +8,7 @@ use super::lex::{Span, Tok};
 use crate::tile::names::is_reserved;
 
 /// Words that start a statement. Other statements start with the names that they give.
-const STATEMENTS: [&str; 17] = [
+const STATEMENTS: [&str; 18] = [
     "const",
     "tunable",
     "grid",
@@ -23,6 +23,7 @@ const STATEMENTS: [&str; 17] = [
     "atomic_min",
     "atomic_max",
     "atomic_exchange",
+    "atomic_cas",
     "async_copy",
     "async_commit",
     "async_wait",

@@ -6,7 +6,7 @@
 //! ```
 
 use super::{Result, TypeError, Types, Typing, same_shape};
-use crate::tile::{Op, Type};
+use crate::tile::{AtomicOp, Op, Type};
 use crate::types::Elem;
 use smallvec::smallvec;
 
@@ -113,23 +113,43 @@ impl Typing<'_> {
 
     /// Stores and atomic updates.
     pub(super) fn store(&self) -> Result<Types> {
+        let old = matches!(self.op, Op::AtomicScatter { old: true, .. });
+        let swaps = self.op.atomic() == Some(AtomicOp::CompareAndSwap);
+        if swaps && !old {
+            return self.bad_result("what it found: `old = atomic_cas v[..], expected, new : type`");
+        }
         let written = self.op.written_operand(self.args.len());
         let tile = written.and_then(|x| self.args.get(x)).copied();
-        let (elem, rank) = self.access(1 + usize::from(self.op.is_masked()), tile)?;
-        match self.args[rank + 1] {
+        let behind = 1 + usize::from(swaps) + usize::from(self.op.is_masked());
+        let (elem, rank) = self.access(behind, tile)?;
+        let x = rank + 1 + usize::from(swaps);
+        match self.args[x] {
             Type::Tile(e, s) if e == elem && s.rank() == rank => {
-                self.mask(self.args[rank + 1])?;
-                let old = matches!(self.op, Op::AtomicScatter { old: true, .. });
-                Ok(if old { smallvec![self.args[rank + 1]] } else { smallvec![] })
+                if swaps {
+                    self.expected(x - 1, self.args[x])?;
+                }
+                self.mask(self.args[x])?;
+                Ok(if old { smallvec![self.args[x]] } else { smallvec![] })
             }
             Type::Tile(e, s) if e != elem && s.rank() == rank => {
-                Err(TypeError::Stored { view: elem, tile: self.text(self.args[rank + 1]) })
+                Err(TypeError::Stored { view: elem, tile: self.text(self.args[x]) })
             }
             Type::Scalar(_) => {
                 let full = format!("a tile: `full x : {elem}[{}]`", vec!["1"; rank].join(", "));
-                self.bad_operand(rank + 1, &full)
+                self.bad_operand(x, &full)
             }
-            _ => self.bad_operand(rank + 1, &tile_of(rank, elem)),
+            _ => self.bad_operand(x, &tile_of(rank, elem)),
+        }
+    }
+
+    /// What a compare-and-swap expects: integers, one for each that is written.
+    fn expected(&self, operand: usize, tile: Type) -> Result<()> {
+        if !tile.elem().is_int() {
+            return self.bad_operand(operand, "a tile of integers");
+        }
+        match self.args[operand].elem() == tile.elem() {
+            true => self.shaped(operand, tile),
+            false => self.bad_operand(operand, &self.text(tile)),
         }
     }
 }

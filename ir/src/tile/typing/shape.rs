@@ -19,7 +19,7 @@ impl Typing<'_> {
         let mut dims: SmallVec<[Dim; MAX_RANK]> = shape.dims().into();
         let scaled = dims.last().and_then(|d| d.scaled(from, to.bits()));
         match (dims.last_mut(), scaled) {
-            (Some(last), Some(d)) if d.tunable.is_some() || d.constant().is_some() => *last = d,
+            (Some(last), Some(d)) if d.tunables().next().is_some() || d.constant().is_some() => *last = d,
             _ => {
                 return self.bad_operand(0, &format!("a tile whose rows are whole numbers of {to}"));
             }

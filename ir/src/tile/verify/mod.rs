@@ -205,7 +205,7 @@ impl<'a> Verifier<'a> {
 
     /// An extent with tunables at their defaults; `None` if it is no whole number.
     fn extent(&self, dim: Dim) -> Option<u32> {
-        let known = dim.tunable.is_none_or(|t| self.kernel.tunables.is_valid(t));
+        let known = dim.tunables().all(|t| self.kernel.tunables.is_valid(t));
         let default = |t: Tunable| self.kernel.tunables[t].default;
         known.then(|| dim.resolve(default)).flatten()
     }

@@ -9,7 +9,7 @@ use warplift_ir::types::Elem;
 const GROWTH: f64 = 128.0;
 
 impl Generator<'_> {
-    /// A counted loop over the depth or a few numbers.
+    /// A loop over the depth or a few numbers: counted, or with a condition.
     pub(super) fn looped(&mut self, depth: u32) -> Result<()> {
         let deep = self.depth.filter(|_| self.choices.chance(3, 4));
         let (low, step) = match deep {
@@ -24,18 +24,29 @@ impl Generator<'_> {
             None => self.bound()?,
         };
         let init = self.initial()?;
-        let (counter, carried) = self.b.begin_for(low, high, step, &init)?;
-        self.enter(counter, &carried, &init);
+        let repeats = self.choices.chance(1, 5);
+        let (counter, carried) = match repeats {
+            true => self.begin_while(low, &init)?,
+            false => self.b.begin_for(low, high, step, &init)?,
+        };
+        match repeats {
+            true => self.in_sight(counter, &carried, &init),
+            false => self.enter(counter, &carried, &init),
+        }
         if let Some(axis) = deep {
             let width = self.b.dim(axis.extent)?;
             let start = self.index(BinOp::Mul, counter, width)?;
             self.load_inputs(Some(start))?;
         }
         self.statements(depth + 1, 4)?;
-        let yields = carried.iter().map(|&c| self.update(c)).collect::<Result<Vec<Value>>>()?;
+        let mut yields = carried.iter().map(|&c| self.update(c)).collect::<Result<Vec<Value>>>()?;
         let next: Vec<Range> = yields.iter().map(|&v| self.range(v)).collect();
+        if repeats {
+            let at = self.index(BinOp::Add, counter, step)?;
+            yields.splice(0..0, [self.goes_on(at, high)?, at]);
+        }
         let made = self.b.end(&yields)?;
-        let results = self.b.results(made).to_vec();
+        let results = self.b.results(made)[usize::from(repeats)..].to_vec();
         for ((&v, &c), next) in results.iter().zip(&carried).zip(next) {
             let grown = self.range(c);
             self.keep(
@@ -44,6 +55,29 @@ impl Generator<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Opens a `while` that carries a counter before the other values.
+    fn begin_while(&mut self, low: Value, init: &[Value]) -> Result<(Value, Vec<Value>)> {
+        let carried = self.b.begin_while(&[&[low], init].concat())?;
+        Ok((carried[0], carried[1..].to_vec()))
+    }
+
+    /// The condition of a `while`: the counter is below its end, and perhaps a scalar pleases.
+    fn goes_on(&mut self, at: Value, high: Value) -> Result<Value> {
+        let below = self.b.compare(CmpOp::Lt, at, high)?;
+        let whole = |g: &Self, v: Value| g.ty(v) == Type::Scalar(Elem::I32);
+        let Some(x) = self.pick(whole).filter(|_| self.choices.chance(1, 2)) else { return Ok(below) };
+        let pleases = self.pleases(x)?;
+        self.b.binary(BinOp::And, below, pleases)
+    }
+
+    /// A comparison of a number with a small one.
+    fn pleases(&mut self, x: Value) -> Result<Value> {
+        let limit = self.choices.of(&[0, 1, 2, 5]);
+        let limit = self.int(limit)?;
+        let op = self.choices.of(&[CmpOp::Eq, CmpOp::Lt, CmpOp::Gt, CmpOp::Ne]);
+        self.b.compare(op, x, limit)
     }
 
     /// The end of a loop over numbers: a constant, or a small argument.
@@ -73,11 +107,15 @@ impl Generator<'_> {
         Ok(init)
     }
 
-    /// Names a loop's counter and adds its values to the values in sight.
+    /// Names a loop's counter, and adds its values to the values in sight.
     pub(super) fn enter(&mut self, counter: Value, carried: &[Value], init: &[Value]) {
         let name = format!("t{}", self.loops.len());
         self.b.set_name(counter, &name);
         self.loops.push(name);
+        self.in_sight(counter, carried, init);
+    }
+
+    fn in_sight(&mut self, counter: Value, carried: &[Value], init: &[Value]) {
         self.keep(counter, Range::whole(0.0, 32.0));
         for (&c, &i) in carried.iter().zip(init) {
             let start = self.range(i);
@@ -110,15 +148,16 @@ impl Generator<'_> {
     /// A branch on a scalar that all threads agree on.
     pub(super) fn branch(&mut self, depth: u32) -> Result<()> {
         let whole = |g: &Self, v: Value| g.ty(v) == Type::Scalar(Elem::I32);
+        let flag = self.pick(|g, v| g.ty(v) == Type::Scalar(Elem::Bool));
         let Some(mut x) = self.pick(whole) else { return Ok(()) };
         if self.choices.chance(1, 2) {
             let one = self.int(1)?;
             x = self.index(BinOp::And, x, one)?;
         }
-        let limit = self.choices.of(&[0, 1, 2, 5]);
-        let limit = self.int(limit)?;
-        let op = self.choices.of(&[CmpOp::Eq, CmpOp::Lt, CmpOp::Gt, CmpOp::Ne]);
-        let condition = self.b.compare(op, x, limit)?;
+        let condition = match flag.filter(|_| self.choices.chance(1, 2)) {
+            Some(flag) => flag,
+            None => self.pleases(x)?,
+        };
         self.b.begin_if(condition)?;
         self.statements(depth + 1, 3)?;
         if self.choices.chance(1, 4) {

@@ -113,6 +113,9 @@ impl Generator<'_> {
         if self.choices.chance(1, 2) {
             return Ok(Dim::new(extent));
         }
+        if extent > 1 && self.choices.chance(1, 6) {
+            return self.composed_extent(name, extent);
+        }
         let name = format!("B{}", name.to_uppercase());
         let default = if self.choices.chance(1, 2) { i64::from(extent) } else { 16 };
         let domain = self.domain(extent.into(), default);
@@ -121,6 +124,26 @@ impl Generator<'_> {
         if self.choices.chance(1, 4) {
             self.assert_divides(t, gcd(extent.into(), default))?;
         }
+        Ok(Dim::tunable(t))
+    }
+
+    /// A product of two tunables, or a tunable and a number, that together have this value.
+    fn composed_extent(&mut self, name: &str, extent: u32) -> Result<Dim> {
+        let of = if extent.is_multiple_of(2) && self.choices.chance(1, 2) {
+            let half = self.part_of(name, "H", extent / 2)?;
+            half.times(self.part_of(name, "T", 2)?)
+        } else {
+            let rest = 1 + self.choices.below(extent as usize - 1) as u32;
+            self.part_of(name, "R", rest)?.plus(Dim::new(extent - rest))
+        };
+        Ok(of.unwrap_or(Dim::new(extent)))
+    }
+
+    /// A tunable to which the mapping gives this value.
+    fn part_of(&mut self, name: &str, letter: &str, value: u32) -> Result<Dim> {
+        let name = format!("{letter}{}", name.to_uppercase());
+        let t = self.b.tunable(&name, value.into())?;
+        self.tunables.push((t, name, value.into()));
         Ok(Dim::tunable(t))
     }
 
@@ -230,6 +253,7 @@ impl Generator<'_> {
     pub(super) fn input(&mut self, along: Option<(Vec<Along>, Elem)>) -> Result<()> {
         let (mut along, elem) = match along {
             Some(given) => given,
+            None if self.choices.chance(1, 10) => (self.any_axes(), Elem::Bool),
             None => (self.any_axes(), self.elem()),
         };
         let flipped = along.len() == 2 && !self.regular && self.choices.chance(1, 6);
@@ -427,7 +451,7 @@ impl Generator<'_> {
     /// Truth values as integers; wild kernels may store them as they are.
     fn storable(&mut self, v: Value) -> Result<Value> {
         let ty = self.ty(v);
-        if ty.elem() != Elem::Bool || (self.wild && self.choices.chance(1, 2)) {
+        if ty.elem() != Elem::Bool || self.choices.chance(1, 2) {
             return Ok(v);
         }
         let (yes, no) = (self.constant(Elem::I32)?, self.constant(Elem::I32)?);

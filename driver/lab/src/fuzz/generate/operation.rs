@@ -41,6 +41,7 @@ const TAME: &[(usize, Kind)] = &[
     (1, Kind::Slice),
     (1, Kind::Iota),
     (1, Kind::Rearrange),
+    (1, Kind::Join),
     (1, Kind::Scalar),
 ];
 
@@ -354,6 +355,25 @@ impl Generator<'_> {
         Ok(())
     }
 
+    /// Two tiles beside each other, often side by side in one dimension or apart again afterwards.
+    fn joined(&mut self, x: Value) {
+        let ty = self.ty(x);
+        let y = self.pick(|g, v| g.ty(v) == ty).unwrap_or(x);
+        let Some(both) = self.apply(Op::Join, &[x, y], None) else { return };
+        let Type::Tile(elem, s) = ty else { return };
+        match self.choices.below(4) {
+            0 => {
+                self.apply(Op::Split, &[both], None);
+            }
+            1 => {}
+            _ => {
+                let Some((last, rest)) = s.dims().split_last() else { return };
+                let wide = last.scaled(2, 1).and_then(|last| Shape::new(&[rest, &[last]].concat()));
+                self.apply(Op::Reshape, &[both], wide.map(|s| Type::Tile(elem, s)));
+            }
+        }
+    }
+
     /// Operations that move elements.
     fn moved(&mut self, kind: Kind, x: Value) {
         let Type::Tile(elem, s) = self.ty(x) else { return };
@@ -376,9 +396,7 @@ impl Generator<'_> {
                 let to = if s.rank() > 1 { Shape::of(&[n]) } else { Shape::of(&[n / 4, 4]) };
                 self.apply(Op::Reshape, &[x], to.map(|s| Type::Tile(elem, s)));
             }
-            (Kind::Join, _) => {
-                self.apply(Op::Join, &[x, x], None);
-            }
+            (Kind::Join, _) => self.joined(x),
             (Kind::Split, _) => {
                 self.apply(Op::Split, &[x], None);
             }

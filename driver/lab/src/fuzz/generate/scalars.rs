@@ -16,7 +16,8 @@ impl Generator<'_> {
             return Ok(());
         }
         for _ in 0..=self.choices.below(2) {
-            let elem = self.choices.of(&[Elem::I32, Elem::I32, Elem::I64, Elem::Uint(32), Elem::F32]);
+            let elem =
+                self.choices.of(&[Elem::I32, Elem::I32, Elem::I64, Elem::Uint(32), Elem::F32, Elem::Bool]);
             let ptr = self.pointer(elem)?;
             let extent = self.choices.of(&[1, 2, 7]);
             let extent = self.int(extent)?;
@@ -37,6 +38,10 @@ impl Generator<'_> {
 
     /// Puts a loaded scalar in sight. Integers become ends of loops and offsets too.
     fn put_to_use(&mut self, loaded: Value, elem: Elem) -> Result<()> {
+        if elem == Elem::Bool {
+            self.keep(loaded, Range::whole(0.0, 1.0));
+            return Ok(());
+        }
         // Inputs are negative too: an unsigned type makes large numbers of that.
         if elem == Elem::Uint(32) {
             self.keep(loaded, Range::whole(0.0, 2f64.powi(32)));

@@ -66,25 +66,30 @@ pub fn do_inline(k: &mut Kernel, inst: Inst, nested: Block, params: &[Value]) ->
     Some(())
 }
 
-/// Removes one result from a `for` (with its carried value) or from an `if`.
+/// Removes one result from a loop (with its carried value) or from an `if`.
 pub fn do_narrow(k: &mut Kernel, inst: Inst, at: usize) -> Option<()> {
     let result = *k.results(inst).get(at)?;
     let ty = k.ty(result);
-    let looped = matches!(k.insts[inst].op, Op::For);
-    let stand_in = match looped {
-        true => *k.args(inst).get(3 + at)?,
-        false => constant_before(k, inst, ty)?,
+    // Where the carried value begins, enters the body, and is yielded.
+    let places = match k.insts[inst].op {
+        Op::For => Some([3 + at, 1 + at, at]),
+        Op::While => Some([at, at, 1 + at]),
+        _ => None,
+    };
+    let stand_in = match places {
+        Some([start, ..]) => *k.args(inst).get(start)?,
+        None => constant_before(k, inst, ty)?,
     };
     for nested in k.insts[inst].blocks.clone() {
         let last = *k.blocks[nested].insts.last()?;
-        remove(k, last, at, |d| &mut d.args);
-        if looped {
-            let p = k.blocks[nested].params.remove(1 + at);
+        remove(k, last, places.map_or(at, |p| p[2]), |d| &mut d.args);
+        if let Some([_, param, _]) = places {
+            let p = k.blocks[nested].params.remove(param);
             do_replace(k, p, stand_in);
         }
     }
-    if looped {
-        remove(k, inst, 3 + at, |d| &mut d.args);
+    if let Some([start, ..]) = places {
+        remove(k, inst, start, |d| &mut d.args);
     }
     remove(k, inst, at, |d| &mut d.results);
     do_replace(k, result, stand_in);

@@ -52,7 +52,7 @@ pub fn simplifications(case: &Case) -> Vec<Simplification> {
             all.push(Simplification::Drop(inst));
         }
         match data.op {
-            Op::For => all.push(Simplification::Skip(inst)),
+            Op::For | Op::While => all.push(Simplification::Skip(inst)),
             Op::If => {}
             _ => plain.push(inst),
         }
@@ -166,8 +166,9 @@ pub fn apply(case: &mut Case, step: &Simplification) -> Option<()> {
         Simplification::Facts(i) => k.params.get_mut(*i)?.facts = Facts::default(),
         Simplification::Drop(inst) => edit::do_drop(k, *inst)?,
         Simplification::Skip(inst) => {
-            let init = k.args(*inst).get(3..)?.to_vec();
-            for (r, v) in k.results(*inst).to_vec().into_iter().zip(init) {
+            let results = k.results(*inst).to_vec();
+            let init = k.args(*inst).get(k.args(*inst).len() - results.len()..)?.to_vec();
+            for (r, v) in results.into_iter().zip(init) {
                 edit::do_replace(k, r, v);
             }
             edit::do_drop(k, *inst)?;

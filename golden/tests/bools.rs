@@ -1,0 +1,120 @@
+//! Truth values in memory: any byte but 0 is true, and true is stored as 1. Against the interpreter, under eight orders.
+
+use warplift_golden::given::{Given, check, made, parsed, problem};
+use warplift_golden::orders::{MANY_ORDERS, right};
+
+/// Bytes that are true and false in turns, of all values.
+fn bytes(count: usize) -> Vec<u8> {
+    (0..count).map(|i| [0, 1, 255, 0, 2, 128, 0, 0, 64, 1][i % 10]).collect()
+}
+
+const MASKS: &str =
+    "kernel masks(m: ptr<bool> WORDS, x: ptr<f32> align 16, y: ptr<f32> align 16, c: ptr<bool> WORDS,
+        any: ptr<bool>, rows: i32, n: i32 FACT) {
+        tunable BM = 4, BN = 64
+        grid cdiv(rows, BM)
+        gm = view m : bool[rows, n]
+        gx = view x : f32[rows, n]
+        gy = view y : f32[rows, n]
+        gc = view c : bool[rows, n]
+        ga = view any : bool[rows, 2]
+        i = block_index
+        some = full false : bool[BM]
+        none = full true : bool[BM]
+        found, missing = for t in 0..cdiv(n, BN) carry s = some, e = none {
+            b = load gm[i*BM, t*BN] : bool[BM, BN]
+            v = load gx[i*BM, t*BN] : f32[BM, BN]
+            big = v > 0.0
+            store gy[i*BM, t*BN], select(b, v, -1.0)
+            store gc[i*BM, t*BN], (b & !big) | (b == big)
+            yield s | reduce_or(b, 1), e & (reduce_and(b, 1) != big_row(v))
+        }
+        store ga[i*BM, 0], expand_dims(found, 1)
+        store ga[i*BM, 1], expand_dims(missing, 1)
+    }
+    mapping masks { kernel: warps WARPS }";
+
+fn masks(words: &str, fact: &str, warps: &str) -> String {
+    let function = "fn big_row(v) { yield reduce_or(v > 2.0, 1) }\n";
+    let text = MASKS.replace("WORDS", words).replace("FACT", fact).replace("WARPS", warps);
+    format!("{function}{text}")
+}
+
+#[test]
+fn masks_are_loaded_and_stored_in_vectors_and_one_by_one() {
+    for (words, fact, warps, n) in
+        [("align 16", "% 16", "2", 144), ("align 4", "% 4", "1", 68), ("", "", "4", 77)]
+    {
+        let m = bytes(9 * n);
+        let sizes = [("rows", 9), ("n", n as i64)];
+        let compiled = check(&masks(words, fact, warps), &sizes, &[("m", Given::Bytes(&m))]);
+        assert!(
+            n == 77 || compiled.ptx.contains("ld.global.b32") || compiled.ptx.contains("ld.global.v"),
+            "{}",
+            compiled.ptx
+        );
+    }
+}
+
+/// Flags as conditions, masks by tiles of indices, a fill that is true, constants, all of them in a list.
+#[test]
+fn flags_decide_and_fills_are_true() {
+    let text = "kernel flags(on: ptr<bool>, m: ptr<bool>, at: ptr<i32> align 16, y: ptr<bool> align 16, z: ptr<u8>, rows: i32, n: i32) {
+        grid rows
+        go = view on : bool[rows]
+        gm = view m : bool[n] fill 1.0
+        raw = view m : u8[n]
+        gi = view at : i32[rows, 64]
+        gy = view y : bool[rows, 64]
+        gz = view z : u8[rows, 64]
+        i = block_index
+        own = subview gi[i, _]
+        index = load own[0] : i32[64]
+        got = load gm[index] : bool[64]
+        flag = load go[i] : bool
+        next = load go[i + 1] : bool
+        r = if flag & !next {
+            yield got
+        } else if next {
+            yield full true : bool[64]
+        } else {
+            yield load gm[index] : bool[64] where index % 2 == 0
+        }
+        to = subview gy[i, _]
+        store to[63 - iota 0 : i32[64]], r
+        rest = subview gz[i, _]
+        store rest[0], load raw[index] : u8[64]
+    }
+    mapping flags { kernel: warps 1 }";
+    let m = bytes(50);
+    let index: Vec<i32> = (0..6 * 64).map(|i| [i, 49 - i, -1, 50, i32::MAX][i as usize % 5] % 60).collect();
+    for on in [[0u8, 1, 2, 0, 0, 255], [1, 1, 1, 0, 1, 0]] {
+        let given = [("m", Given::Bytes(&m)), ("at", Given::I32(&index)), ("on", Given::Bytes(&on))];
+        check(text, &[("rows", 6), ("n", 50)], &given);
+    }
+}
+
+/// A mask of attention's kind, staged by tensor copies, and a kernel that only copies truth values.
+#[test]
+fn truth_values_are_staged_and_copied() {
+    let text = "kernel copy(m: ptr<bool> align 16, y: ptr<bool> align 16, rows: i32, n: i32 % 16) {
+        tunable BM = 16, BN = 128
+        grid cdiv(rows, BM), cdiv(n, BN)
+        gm = view m : bool[rows, n]
+        gy = view y : bool[rows, n]
+        i, j = block_index
+        store gy[i*BM, j*BN], load gm[i*BM, j*BN] : bool[BM, BN]
+    }
+    mapping copy { WORDS kernel: persistent, warps 4 }";
+    for words in ["", "array m: staged"] {
+        let (kernel, mapping) = parsed(&text.replace("WORDS", words));
+        let compiled = made(&kernel, &mapping);
+        let m = bytes(40 * 272);
+        let problem = problem(&kernel, &mapping, &[("rows", 40), ("n", 272)], &[("m", Given::Bytes(&m))]);
+        right(&problem, &compiled, &MANY_ORDERS, (2, 0.0), words);
+        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &warplift::sim::Options::default(), 2);
+        let (found, _) = run.unwrap_or_else(|e| panic!("{e}"));
+        let want: Vec<u8> = m.iter().map(|&b| u8::from(b != 0)).collect();
+        assert_eq!(found[1], want, "true is stored as 1");
+    }
+}
