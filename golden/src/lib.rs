@@ -8,3 +8,4 @@ pub mod library;
 pub mod orders;
 pub mod relaunch;
 pub mod sass;
+pub mod shared_out;

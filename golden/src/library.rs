@@ -35,7 +35,7 @@ pub struct Variant {
 }
 
 /// The variants: products of warps fed by tensor copies and by copies of their own, tiles that are too low for
-/// warpgroups, and rows that the blocks of a cluster hold together.
+/// warpgroups, rows that the blocks of a cluster hold together, and tiles that programs share out.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "gemm_mma_sync",
@@ -85,6 +85,12 @@ pub const VARIANTS: &[Variant] = &[
         kernel: "layer_norm",
         mapping: "BM = 1, BN = 16384 kernel: warps 32, persistent, pdl array w: staged array b: staged",
     },
+    Variant {
+        name: "gemm_stream_k",
+        kernel: "gemm",
+        mapping: "BM = 128, BN = 256, BK = 64 for t: pipeline fit, producers 1, consumers 2, wait 0, stream_k \
+                  kernel: persistent, raster band_m 16",
+    },
     Variant { name: "gemm_low", kernel: "gemm", mapping: "BM = 16, BN = 64, BK = 128 kernel: persistent" },
 ];
 
@@ -115,6 +121,7 @@ pub const CASES: &[Case] = &[
     case("gemm_mma_copies", &[("m", 136), ("n", 264), ("k", 328)], 2),
     case("gemm_mma_copies", &[("m", 1), ("n", 8), ("k", 0)], 2),
     case("gemm_tt_mma_copies", &[("m", 136), ("n", 264), ("k", 136)], 2),
+    case("gemm_stream_k", &[("m", 392), ("n", 264), ("k", 456)], 5),
     case("gemm_low", &[("m", 33), ("n", 136), ("k", 264)], 2),
     case("gemm_bf16", &[("m", 136), ("n", 264), ("k", 328)], 3),
     case("gemm_f32out", &[("m", 136), ("n", 264), ("k", 136)], 2),

@@ -45,6 +45,7 @@ const FAR: &[(&str, &str)] = &[
     ("attention_max_free", "below, spills 96: it hoists the columns of the mask out of the loop"),
     ("gather_rows", "above: loads of rows past the end"),
     ("gemm_mma_copies", "above: addresses of copies by threads"),
+    ("gemm_stream_k", "below where it is held, without spills: it loads parts of the next chunk ahead"),
     ("gemm_tt_mma_copies", "above: addresses of copies by threads"),
     ("gemv", "above: it multiplies each load as it arrives"),
     ("layer_norm_ahead", "below, spills 136: it loads and converts ahead"),

@@ -1,7 +1,6 @@
 //! Loops whose iterations are shared out among blocks: the interpreter and the simulator give the same as one block does,
 //! in any order of blocks, and leave the counters at zero.
 
-use warplift::ir::interp::{self, Order};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, Op, parse_file};
 use warplift::kernels::find;
@@ -10,31 +9,10 @@ use warplift::{Options, compile};
 use warplift_golden::library::{compiled, in_rules_form, load, reference, remapped, with_mapping};
 use warplift_golden::orders::{FEW_ORDERS, right};
 use warplift_golden::relaunch::relaunch;
+use warplift_golden::shared_out::{self, EIGHT, SUMS};
 
-/// Seeds and orders of events; the seed also decides in which order blocks run.
-const EIGHT: [(u64, Adversary); 8] = [
-    (1, Adversary::Earliest),
-    (2, Adversary::Latest),
-    (3, Adversary::Random),
-    (4, Adversary::Earliest),
-    (5, Adversary::Latest),
-    (6, Adversary::Random),
-    (7, Adversary::Latest),
-    (8, Adversary::Random),
-];
-
-/// The mapped kernel in the interpreter and its PTX in the simulator, against the kernel as it is written.
 fn check(kernel: &Kernel, mapping: &Mapping, size: &[(&str, i64)], orders: &[(u64, Adversary)]) {
-    let problem = reference(kernel, mapping, size, 5);
-    let mapped = in_rules_form(kernel, mapping).unwrap_or_else(|e| panic!("{mapping}: {e}"));
-    assert!(mapped.insts.values().any(|d| d.op == Op::Arrive), "nothing is shared out: {mapping}");
-    for order in [Order::Forward, Order::Reverse, Order::Shuffled(7)] {
-        let options = interp::Options { programs: 3, order, ..interp::Options::default() };
-        let have =
-            problem.interpret(&mapped, &options).unwrap_or_else(|e| panic!("{mapping}: {e}\n{mapped}"));
-        assert_eq!(problem.difference(&have), None, "{mapping} {order:?}");
-    }
-    right(&problem, &compiled(kernel, mapping), orders, (2, 0.0), &format!("{mapping} {size:?}"));
+    shared_out::check(kernel, mapping, size, orders, 2);
 }
 
 fn check_library(name: &str, mapping: &str, size: &[(&str, i64)], orders: &[(u64, Adversary)]) {
@@ -129,17 +107,7 @@ fn parts_take_no_more_registers_than_there_are() {
 
 #[test]
 fn a_loop_without_products_is_shared_out() {
-    let text = "kernel sums(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 4) {
-            tunable BM = 4, BN = 128
-            grid cdiv(m, BM)
-            gx = view x : f32[m, n]
-            gy = view y : f32[m, BN]
-            i = block_index
-            zero = full 0.0 : f32[BM, BN]
-            acc = for t in 0..cdiv(n, BN) carry s = zero { yield s + load gx[i*BM, t*BN] : f32[BM, BN] }
-            store gy[i*BM, 0], acc * 2.0
-        }";
-    let kernel = parse_file(text, "sums.tile").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
+    let kernel = parse_file(SUMS, "sums.tile").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
     let (kernel, mapping) = with_mapping(&kernel, "BM = 4, BN = 128\nfor t: split_k 3\nkernel: warps 4");
     check(&kernel, &mapping, &[("m", 10), ("n", 1300)], &EIGHT);
 }

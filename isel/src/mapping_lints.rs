@@ -230,9 +230,9 @@ impl Lints<'_> {
         if w.epilogue == Epilogue::Deferred {
             let deferred = self.order.iter().any(|&i| k.attrs[i].deferred);
             let why = match (w.persistent, deferred, w.bulk_store) {
-                _ if self.mapping.is_shared_out() => {
-                    Some("with `split_k` only the last block of a tile has results, and stores them at once")
-                }
+                _ if self.mapping.is_shared_out() => Some(
+                    "where blocks share out a loop, the last block of a tile has its results, and stores them at once",
+                ),
                 (false, ..) => Some("only a `persistent` kernel has a next tile"),
                 (_, false, false) => Some("`no bulk_store` leaves the stores to the threads at once"),
                 (_, false, _) => Some("nothing is stored after a product"),

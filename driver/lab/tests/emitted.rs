@@ -62,7 +62,7 @@ fn a_sample_of_mutants_of_warps_is_caught() {
 /// The counter of the blocks that share out a loop must release and acquire, and stand between barriers.
 #[test]
 fn parts_of_a_sum_need_the_order_of_their_counter() {
-    for (words, least) in [("split_k 3", 6), ("split_k 2", 6)] {
+    for (words, least) in [("split_k 3", 6), ("split_k 2", 6), ("stream_k", 6)] {
         let case = CASES.iter().find(|c| c.mapping.contains(words)).expect("a case");
         let weak = |m: &Mutant| m.description.contains(": weakened to ");
         let orders = |m: &Mutant| weak(m) || m.description.contains("bar.sync");

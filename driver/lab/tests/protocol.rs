@@ -298,6 +298,13 @@ fn teams_in_turn_keep_the_protocol() {
     make(&remapped("gemm", mapping), &bump).sweep("gemm");
 }
 
+#[test]
+fn tiles_that_programs_share_keep_the_protocol() {
+    let mapping = "BM = 64, BN = 64\nfor t: pipeline 2, consumers 1, stream_k\nkernel: persistent";
+    let bump = Bump::new();
+    make(&remapped("gemm", mapping), &bump).sweep("gemm");
+}
+
 /// Head of a product with a further argument, whose bits say which conditions hold.
 const HEAD: &str = "
 kernel conditional(

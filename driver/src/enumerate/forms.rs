@@ -2,7 +2,7 @@
 //! goes with it, and what each form takes by closed formulas.
 //!
 //! ```text
-//!  values of BM, BN, BK x warpgroups or warps x wait x cluster x persistent, raster, epilogue x split_k ─► legal forms
+//!  values of BM, BN, BK x warpgroups or warps x wait x cluster x persistent, raster, epilogue x split_k, stream_k ─► legal forms
 //!  form ─► blocks, trips, cycles of copies and products in a trip ─► floor: the fullest unit, device memory
 //!                                                                 └► estimate: with start, waits, epilogue
 //! ```
@@ -19,7 +19,7 @@ use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{
     Depth, Domain, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster, TunableData,
 };
-use warplift_isel::map::can_split_k;
+use warplift_isel::map::{can_split_k, can_stream_k};
 
 /// Rows or columns of a tile that are tried where a tunable may have any value.
 const EXTENTS: [i64; 20] =
@@ -37,6 +37,10 @@ const COLUMNS: i64 = 256;
 /// Blocks that share out a loop, and trips that each has at least.
 const SLICES: [u32; 12] = [2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64];
 const LEAST_TRIPS: f64 = 2.0;
+/// Tiles for each multiprocessor at most where programs share out the rest of a wave: of more, a part of a wave is little.
+const STREAMED: f64 = 8.0;
+/// The least of them: a tile then has no more parts than are added.
+const LEAST_STREAMED: f64 = 0.34;
 /// Warpgroups that compute.
 const GROUPS: [u32; 4] = [1, 2, 3, 4];
 /// Warps that compute by `mma.sync`.
@@ -81,6 +85,8 @@ pub(super) struct Form {
     pub converts: bool,
     /// Blocks that share out the loop.
     pub slices: u32,
+    /// Whether programs share out the tiles of no whole wave.
+    pub streams: bool,
     pub whole: KernelMapping,
     /// Cycles that no prediction of the form is below.
     pub floor: f64,
@@ -98,8 +104,21 @@ impl Form {
     /// A form that is not weighed yet.
     pub fn new(extents: [i64; 3], computes: Computes, whole: KernelMapping) -> Self {
         let (wait, pipeline, chunk, converts) = (None, Depth::Fit, None, false);
-        let (slices, floor, estimate, busy) = (1, 0.0, 0.0, 0.0);
-        Self { extents, computes, wait, pipeline, chunk, converts, slices, whole, floor, estimate, busy }
+        let (slices, streams, floor, estimate, busy) = (1, false, 0.0, 0.0, 0.0);
+        Self {
+            extents,
+            computes,
+            wait,
+            pipeline,
+            chunk,
+            converts,
+            slices,
+            streams,
+            whole,
+            floor,
+            estimate,
+            busy,
+        }
     }
 
     /// The complete mapping.
@@ -115,6 +134,7 @@ impl Form {
             wait: self.wait,
             chunk: self.chunk,
             split_k: (self.slices > 1).then_some(self.slices),
+            stream_k: self.streams,
             ..Default::default()
         };
         let arrays = if self.converts { anchor.arrays.clone() } else { Vec::new() };
@@ -129,17 +149,17 @@ impl Form {
 
     /// Whether blocks share out its loop.
     pub fn is_shared_out(&self) -> bool {
-        self.slices > 1
+        self.slices > 1 || self.streams
     }
 
     /// The tile and what computes it, the slices, and whether its results are held beside the next tile's sums.
     pub fn key(&self) -> Key {
-        ((self.extents, self.computes, self.slices), self.whole.epilogue == Epilogue::Deferred)
+        ((self.extents, self.computes, self.slices, self.streams), self.whole.epilogue == Epilogue::Deferred)
     }
 }
 
 /// What decides the registers of a form: see [`Form::key`].
-pub(super) type Key = (([i64; 3], Computes, u32), bool);
+pub(super) type Key = (([i64; 3], Computes, u32, bool), bool);
 
 /// The values of the tunables, and what follows from each.
 pub(super) struct Space<'a> {
@@ -158,8 +178,9 @@ pub(super) struct Space<'a> {
     pub bytes: f64,
     pub count: i64,
     pub memory: f64,
-    /// Whether blocks may share out the loop.
+    /// Whether blocks may share out the loop, and programs.
     pub shares: bool,
+    streams: bool,
 }
 
 /// What one choice of extents makes of the kernel.
@@ -243,7 +264,21 @@ impl<'a> Space<'a> {
         let trips = along(2, |t| t.trips)?;
         let (base, columns, count) = (first.blocks, first.columns.max(1.0), asked.anchor.count);
         let shares = asked.anchor.counter.is_some_and(|name| can_split_k(asked.kernel, name));
-        Some(Self { target, values, same, blocks, base, columns, trips, bytes, count, memory, shares })
+        let streams = asked.anchor.counter.is_some_and(|name| can_stream_k(asked.kernel, name));
+        Some(Self {
+            target,
+            values,
+            same,
+            blocks,
+            base,
+            columns,
+            trips,
+            bytes,
+            count,
+            memory,
+            shares,
+            streams,
+        })
     }
 
     /// All forms of a product of tiles that are loaded.
@@ -276,14 +311,14 @@ impl<'a> Space<'a> {
             let groups = matches!(computes, Computes::Groups(_));
             let waits: &[Option<u32>] = if groups { &[Some(0), Some(1)] } else { &[None] };
             for &wait in waits {
-                for (whole, slices) in self.shared_out(blocks, trips) {
+                for (whole, slices, streams) in self.shared_out(blocks, trips) {
                     // A cluster's blocks are neighbours along the rows. One without rows would only slow the other down:
                     // 27.6 us for 21.7 at 64 x 4096 x 7168 (docs/lab-book/2026-11-25.md).
                     if f64::from(whole.cluster) > self.rows(extents[0]) {
                         continue;
                     }
                     let whole = with_warps(whole, computes);
-                    let form = Form { wait, slices, ..Form::new(extents, computes, whole) };
+                    let form = Form { wait, slices, streams, ..Form::new(extents, computes, whole) };
                     found.extend(self.weighed(form, blocks, trips));
                 }
             }
@@ -297,12 +332,19 @@ impl<'a> Space<'a> {
     }
 
     /// The same, and blocks that share out each tile's loop where tiles alone do not fill the multiprocessors.
-    fn shared_out(&self, blocks: f64, trips: f64) -> Vec<(KernelMapping, u32)> {
+    fn shared_out(&self, blocks: f64, trips: f64) -> Vec<(KernelMapping, u32, bool)> {
         let places = (f64::from(self.target.multiprocessors) / blocks).min(trips / LEAST_TRIPS);
         let most = SLICES.iter().filter(|&&n| self.shares && f64::from(n) <= places);
         let plain = KernelMapping::default();
-        let slices = most.rev().take(2).map(|&n| (plain, n));
-        self.wholes(blocks).into_iter().map(|whole| (whole, 1)).chain(slices).collect()
+        let slices = most.rev().take(2).map(|&n| (plain, n, false));
+        let whole = self.wholes(blocks).into_iter().map(|whole| (whole, 1, false));
+        let waves = blocks / f64::from(self.target.multiprocessors);
+        let streams = self.streams && (LEAST_STREAMED..STREAMED).contains(&waves) && waves.fract() > 0.0;
+        let streamed = RASTERS
+            .into_iter()
+            .filter(|_| streams)
+            .map(|raster| (KernelMapping { persistent: true, raster, ..KernelMapping::default() }, 1, true));
+        whole.chain(slices).chain(streamed).collect()
     }
 
     /// Ways from tiles to blocks. Where every tile has a multiprocessor of its own, orders make no difference.
@@ -337,13 +379,16 @@ impl<'a> Space<'a> {
         let shared = if form.whole.cluster > 1 { 0.5 } else { 1.0 };
         let slices = f64::from(form.slices);
         let (all, trips) = (blocks * trips, (trips / slices).ceil());
-        let waves = (blocks * slices / f64::from(self.target.multiprocessors)).ceil();
+        let places = f64::from(self.target.multiprocessors);
+        let waves = (blocks * slices / places).ceil();
+        // Trips of a multiprocessor.
+        let own = if form.streams { (all / places).ceil() } else { waves * trips };
         let start = self.target.estimates.start_cycles;
-        let least = waves * trips * units.max(copies * shared);
+        let least = own * units.max(copies * shared);
         let [around, each] = AROUND;
         let tile = tile as f64;
         let busy = match form.whole.persistent {
-            true => waves * (trips * trip + BETWEEN[usize::from(!deferred)] * tile) + around + each * tile,
+            true => own * trip + waves * BETWEEN[usize::from(!deferred)] * tile + around + each * tile,
             false => waves * (trips * trip + around + each * tile),
         };
         let busy = busy + self.added_up(&form);
@@ -355,7 +400,7 @@ impl<'a> Space<'a> {
         let columns = (blocks / self.rows(m)).max(1.0) as u64;
         let power = slowdown(form.whole.raster, [m as f64, n as f64], columns, self.target);
         let slowed = cycles * (1.0 + (ideal / cycles).min(1.0) * (power - 1.0));
-        let estimate = slowed + second(busy, waves * trips * read, self.target);
+        let estimate = slowed + second(busy, own * read, self.target);
         Some(Form { floor: start + least.max(self.memory), estimate, busy, ..form })
     }
 
@@ -377,6 +422,8 @@ impl<'a> Space<'a> {
         let [m, n, _] = form.extents;
         let part = (4 * m * n * self.count) as f64 / self.target.rates.cache_bytes_per_cycle;
         match form.slices {
+            // Of the two tiles that a program cuts it adds up one or both.
+            _ if form.streams => 2.0 * (2.0 * self.target.rates.memory_latency + 3.0 * part),
             1 => 0.0,
             slices => 2.0 * self.target.rates.memory_latency + part * f64::from(slices + 1),
         }

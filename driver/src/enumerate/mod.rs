@@ -207,11 +207,15 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let mut of_tile = rustc_hash::FxHashMap::default();
     let number = all.len();
     let mut of_kind = [0; 2];
+    let whole = all.iter().filter(|f| !f.is_shared_out()).map(|f| f.estimate);
+    let worth = (1.0 - GAIN) * whole.fold(f64::INFINITY, f64::min);
     for form in all {
         let alike: &mut usize = of_tile.entry(form.key().0).or_default();
         let kind: &mut usize = &mut of_kind[usize::from(form.is_shared_out())];
         let most = form.most() * search.wider.max(1);
-        if !search.exhaustive && (*alike >= OF_TILE || *kind >= 2 * most) {
+        // Programs cut tiles only where that is expected to be worth it.
+        let needless = form.streams && form.estimate >= worth;
+        if !search.exhaustive && (*alike >= OF_TILE || *kind >= 2 * most || needless) {
             continue;
         }
         let Some(anchor) = &anchor else { break };

@@ -83,7 +83,8 @@ pub fn moved(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes)
     let blocks: f64 = grid_of(&resolved, sizes).map_or(0.0, |grid| grid.iter().map(|&g| g as f64).product());
     let slices = f64::from(mapping.loops.iter().find_map(|(_, l)| l.split_k).unwrap_or(1));
     let each = block_work(&resolved, sizes).1 / slices;
-    (blocks * slices / f64::from(target.multiprocessors)).ceil() * each
+    let tiles = blocks * slices / f64::from(target.multiprocessors);
+    each * if mapping.is_streamed() { tiles } else { tiles.ceil() }
 }
 
 /// Rows and columns of a product.

@@ -137,6 +137,24 @@ fn a_choice_sees_the_sizes() {
     assert!(elements >= 128 * 128 && large.cycles <= 1.1 * large.floor.cycles, "{elements}: {large}");
 }
 
+/// Tiles of 128 x 256 for 1.1 waves, in long loops: programs share out their iterations. In whole waves they do not, and
+/// neither where another tile fills its waves.
+#[test]
+fn a_part_of_a_wave_is_shared_out() {
+    let kernel = kernel("gemm");
+    let large = [("BM", 128), ("BN", 256)].map(|(name, value)| (name.to_owned(), value)).to_vec();
+    for (text, defines, streams) in [
+        ("2048x2176x4096", large.clone(), true),
+        ("4096x4096x4096", large, false),
+        ("2048x2176x4096", Vec::new(), false),
+    ] {
+        let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
+        let search = Search { defines, ..Search::default() };
+        let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap();
+        assert_eq!(chosen.best.mapping.is_streamed(), streams, "{text} {}", chosen.best.mapping);
+    }
+}
+
 #[test]
 fn floors_are_below_predictions() {
     for (name, sizes, least) in [

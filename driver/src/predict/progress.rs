@@ -63,6 +63,11 @@ impl Progress {
         over
     }
 
+    /// Whether the last branch was one of the outermost loop.
+    pub fn is_outermost(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// When the outermost loop was entered, and the part of it that is over; `None` where that is not known yet.
     pub fn part(&self) -> Option<(f64, f64)> {
         let mut part = None;

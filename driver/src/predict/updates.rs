@@ -29,6 +29,7 @@ pub struct Updates {
     blocks: i64,
     arrival: Arrival,
     sharers: i64,
+    arrivals: u32,
     /// Draws by address.
     draws: FxHashMap<i64, i64>,
     /// Words of shared memory by address.
@@ -54,7 +55,7 @@ impl Updates {
         let [x, y, z] = place;
         let (draws, words, lines) = Default::default();
         let place = x + grid[0] * (y + grid[1] * z);
-        Self { place, blocks: grid.iter().product(), arrival, sharers: 1, draws, words, lines }
+        Self { place, blocks: grid.iter().product(), arrival, sharers: 1, arrivals: 0, draws, words, lines }
     }
 
     /// What the block draws next at a counter that began at `first`, if every draw adds `by`.
@@ -67,11 +68,17 @@ impl Updates {
     /// What the block finds at a counter at which `most` + 1 blocks count themselves.
     pub fn arrive(&mut self, most: i64) -> i64 {
         self.sharers = self.sharers.max(most + 1);
+        self.arrivals += 1;
         match self.arrival {
             Arrival::Last => most,
             // The first of them: with one alone it is the last one too.
             Arrival::Other => 0,
         }
+    }
+
+    /// How often the block has counted itself.
+    pub fn arrivals(&self) -> u32 {
+        self.arrivals
     }
 
     /// Blocks that count themselves at a counter; 1 without one.

@@ -123,6 +123,9 @@ impl<'s, 'a> Program<'s, 'a> {
     }
 }
 
+/// What a warp had issued, and when.
+type Pace = (u64, f64);
+
 /// A block being walked.
 struct Walk<'l, 's, 'a> {
     program: &'l Program<'s, 'a>,
@@ -143,6 +146,9 @@ struct Walk<'l, 's, 'a> {
     /// When the first warp waited for the launch before.
     before_wait: Option<f64>,
     steps: u64,
+    /// Whether a warp has just begun with the next trip of its outermost loop, behind one in which it counted the block at a
+    /// counter.
+    is_behind: bool,
     /// Tiles that were drawn from a counter, and the number to which it counts, where that is known.
     drawn: u32,
     most: Option<i64>,
@@ -179,7 +185,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let target = program.target;
         let (barriers, requests, assumed, patterns, accesses, trips) = Default::default();
         let updates = Updates::new(place, program.grid, arrival);
-        let (before_wait, steps) = (None, 0);
+        let (before_wait, steps, is_behind) = (None, 0, false);
         let memory = Memory::new(scene, target.rates);
         let cache_rate = target.rates.cache_share(scene.multiprocessors);
         Self {
@@ -198,6 +204,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             trips,
             before_wait,
             steps,
+            is_behind,
             drawn: 0,
             most: None,
             copied: 0,
@@ -220,7 +227,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let mut warps: Vec<Warp<'l, 'a>> = roles.flat_map(|(role, facts)| Warp::of(role, facts)).collect();
         warps.iter_mut().for_each(|w| (w.now, w.share) = (setup.now, units.share(w.warps)));
         // Of each warp what it had issued, and when, as half was walked of what is walked at most.
-        let mut half: Vec<(u64, f64)> = Vec::new();
+        let mut half: Vec<Pace> = Vec::new();
+        // The same behind what was done at a counter.
+        let mut behind = None;
         while let Some((i, next)) = furthest_behind(&warps) {
             // Nothing but a phase that ends changes who is behind, until this warp passes the next one.
             let mut goes_on = true;
@@ -233,10 +242,15 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
                     goes_on = false;
                 }
                 if self.steps.is_multiple_of(CUT / 64) && self.effort() >= CUT && may_be_cut(&warps) {
-                    return Ok(self.cut(warps, &half, units));
+                    return Ok(self.cut(warps, (&half, behind.as_deref()), units));
                 }
                 if half.is_empty() && self.effort() >= CUT / 2 {
                     half = warps.iter().map(|w| (w.issued, w.now)).collect();
+                }
+                if std::mem::take(&mut self.is_behind) {
+                    // A producer waits for those that add, and its time with it.
+                    let now = warps[i].now;
+                    behind = Some(warps.iter().map(|w| (w.issued, now.max(w.now))).collect::<Vec<_>>());
                 }
             }
         }
@@ -273,10 +287,15 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     }
 
     /// A walk that stops here: its end and its requests grow to those of the whole block.
-    fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, half: &[(u64, f64)], units: &Units) -> Walked {
+    fn cut(
+        mut self,
+        mut warps: Vec<Warp<'l, 'a>>,
+        since: (&[Pace], Option<&[Pace]>),
+        units: &Units,
+    ) -> Walked {
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
         let (now, even) = (latest(|w| w.now), latest(|w| w.expected_end()));
-        let end = self.counted_end(&mut warps, half).map_or(even, |end| end.max(now));
+        let end = self.counted_end(&mut warps, since).map_or(even, |end| end.max(now));
         self.requests.grow(end / now);
         self.updates.grow(end / now);
         let mut seen = self.seen(&warps, units, now / end);
@@ -287,16 +306,32 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     /// The end by what is left to issue, at the pace of the second half of what was walked: a producer begins with as many
     /// stages as its ring has. Loops whose trips are all alike would let the end be found by their counters, but trips of
     /// an outer loop can hold more and more of an inner one, or fewer and fewer. The warp that issues least counts its own.
-    fn counted_end(&mut self, warps: &mut [Warp<'l, 'a>], half: &[(u64, f64)]) -> Option<f64> {
+    /// What a block does at a counter is no part of the pace, if it comes to none again.
+    fn counted_end(
+        &mut self,
+        warps: &mut [Warp<'l, 'a>],
+        (half, behind): (&[Pace], Option<&[Pace]>),
+    ) -> Option<f64> {
         let open = warps.iter().enumerate().filter(|(_, w)| !w.ended);
         let (k, _) = open.min_by_key(|(_, w)| w.issued)?;
-        let warp = &mut warps[k];
-        let (now, issued) = (warp.now, warp.issued);
-        let progress = warp.progress.clone();
+        let (now, issued) = (warps[k].now, warps[k].issued);
+        let arrivals = self.updates.arrivals();
+        let rest = self.rest(&mut warps[k]);
+        let others = warps.iter_mut().enumerate().filter(|(i, w)| *i != k && !w.ended);
+        let once = behind.is_some()
+            && others.map(|(_, w)| self.rest(w)).all(|rest| rest.is_some())
+            && self.updates.arrivals() == arrivals;
+        let since = behind.filter(|_| once).unwrap_or(half);
+        let (before, since) = since.get(k).copied().filter(|h| h.0 < issued).unwrap_or((0, 0.0));
+        Some(now + rest? as f64 * (now - since) / (issued - before) as f64)
+    }
+
+    /// What a warp has still to issue; it only keeps its place in time.
+    fn rest(&mut self, warp: &mut Warp<'l, 'a>) -> Option<u64> {
+        let (now, progress) = (warp.now, warp.progress.clone());
         let rest = self.skim(warp);
         (warp.now, warp.ended, warp.progress) = (now, false, progress);
-        let (before, since) = half.get(k).copied().filter(|h| h.0 < issued).unwrap_or((0, 0.0));
-        Some(now + rest? as f64 * (now - since) / (issued - before) as f64)
+        rest
     }
 
     /// Instructions that a warp has still to issue: its branches are followed, and nothing is waited for. `None` if they
@@ -370,9 +405,14 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
                 self.assumed.extend(warp.branch(inst, data));
                 if warp.over {
                     self.trips.over(warp.now, units);
+                    self.is_behind = warp.progress.is_outermost() && std::mem::take(&mut warp.arrived);
                 }
             }
-            _ => self.execute(warp, data, facts, units),
+            _ => {
+                let arrivals = self.updates.arrivals();
+                self.execute(warp, data, facts, units);
+                warp.arrived |= self.updates.arrivals() != arrivals;
+            }
         }
         Ok(())
     }

@@ -50,6 +50,8 @@ pub struct Warp<'s, 'a> {
     pub progress: Progress,
     /// Its last branch ended a trip of a loop.
     pub over: bool,
+    /// It has counted the block at a counter in this trip of its outermost loop.
+    pub arrived: bool,
     /// Warps of all resident blocks' roles like it that share a scheduler.
     pub share: f64,
     /// Groups of products, and the end of the open one.
@@ -85,6 +87,7 @@ impl<'s, 'a> Warp<'s, 'a> {
             visits: SecondaryMap::new(),
             progress: Progress::default(),
             over: false,
+            arrived: false,
             share: 1.0,
             products: Groups::default(),
             stores: Groups::default(),

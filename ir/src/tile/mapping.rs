@@ -34,7 +34,12 @@ impl Mapping {
 
     /// Whether blocks share out a loop: only the last block of a tile ends it.
     pub fn is_shared_out(&self) -> bool {
-        self.loops.iter().any(|(_, l)| l.split_k.is_some())
+        self.is_streamed() || self.loops.iter().any(|(_, l)| l.split_k.is_some())
+    }
+
+    /// Whether the programs share out a loop's iterations evenly, wherever a tile ends.
+    pub fn is_streamed(&self) -> bool {
+        self.loops.iter().any(|(_, l)| l.stream_k)
     }
 
     /// Whether stores wait for the next tile's first iterations.
@@ -158,6 +163,9 @@ pub struct LoopMapping {
     /// Blocks that share out the iterations of a loop that only adds up. Each adds a part, and the last one to finish adds
     /// the parts and does the rest of the kernel; absent: one block runs the loop.
     pub split_k: Option<u32>,
+    /// Whether the programs of a persistent kernel share out the iterations of a loop that only adds up: whole tiles in
+    /// waves, and of the remaining tiles each program gets as many iterations as the others.
+    pub stream_k: bool,
 }
 
 /// How tiles of an array get to registers.
@@ -378,6 +386,8 @@ pub struct Attrs {
     pub in_parts: bool,
     /// For a rearrangement: it copies a computed tile to shared memory, where products read it.
     pub operand: bool,
+    /// For a scalar: iterations of a tile's loop that programs share out, which the loop over tiles deals to them.
+    pub trips: bool,
     /// For a view: how its array is read.
     pub array: ArrayMapping,
     /// For an instruction that defines a tile: its register layout. Few have one, and a layout is large.
@@ -395,7 +405,8 @@ macro_rules! flags {
 }
 
 /// All flags of [`Attrs`], in the order of the text.
-pub(super) const FLAGS: [Flag; 7] = flags!(persistent, index, deferred, by_threads, ahead, in_parts, operand);
+pub(super) const FLAGS: [Flag; 8] =
+    flags!(persistent, index, deferred, by_threads, ahead, in_parts, operand, trips);
 
 /// A tunable's value, resolved; see [`super::Dim::resolve`].
 pub type TunableValue = (Tunable, i64);

@@ -437,6 +437,9 @@ impl Display for LoopText {
                 write!(f, ", {word} {n}")?;
             }
         }
+        if self.0.stream_k {
+            f.write_str(", stream_k")?;
+        }
         Ok(())
     }
 }

@@ -31,10 +31,20 @@ fn count() -> impl Strategy<Value = u32> {
 
 fn loops() -> impl Strategy<Value = LoopMapping> {
     let pipeline = prop_oneof![Just(Depth::Fit), count().prop_map(Depth::Stages)];
-    let counts = (of(count()), of(count()), of(count()), of(count()), of(0..2u32), of(count()));
-    (pipeline, counts).prop_map(|(pipeline, (producers, consumers, wait, chunk, mma_order, split_k))| {
-        LoopMapping { pipeline, producers, consumers, wait, chunk, mma_order, split_k }
-    })
+    let counts =
+        (of(count()), of(count()), of(count()), of(count()), of(0..2u32), of(count()), any::<bool>());
+    (pipeline, counts).prop_map(
+        |(pipeline, (producers, consumers, wait, chunk, mma_order, split_k, stream_k))| LoopMapping {
+            pipeline,
+            producers,
+            consumers,
+            wait,
+            chunk,
+            mma_order,
+            split_k,
+            stream_k,
+        },
+    )
 }
 
 fn arrays() -> impl Strategy<Value = ArrayMapping> {
@@ -58,9 +68,9 @@ fn attributes() -> impl Strategy<Value = Attrs> {
         columns,
         contiguous,
     });
-    (team, of(loops()), any::<[bool; 7]>(), of(0..3u32), arrays(), of(layouts()), of(warp_grid)).prop_map(
+    (team, of(loops()), any::<[bool; 8]>(), of(0..3u32), arrays(), of(layouts()), of(warp_grid)).prop_map(
         |(team, looped, flags, below, array, layout, warp_grid)| {
-            let [persistent, index, deferred, by_threads, ahead, in_parts, operand] = flags;
+            let [persistent, index, deferred, by_threads, ahead, in_parts, operand, trips] = flags;
             Attrs {
                 team,
                 looped,
@@ -72,6 +82,7 @@ fn attributes() -> impl Strategy<Value = Attrs> {
                 ahead,
                 in_parts,
                 operand,
+                trips,
                 array,
                 layout: layout.map(Box::new),
                 warp_grid,

@@ -16,7 +16,7 @@ use crate::facts::{WORKSPACE_ALIGN, launch_expr};
 use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
 use warplift_ir::manifest::{Expr, ExprOp, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Inst};
+use warplift_ir::tile::{CmpOp, Inst, Op, Value};
 use warplift_ir::types::Elem;
 
 /// Bytes of the next tile's number in shared memory.
@@ -28,7 +28,7 @@ impl Lower<'_, '_> {
         let k = self.k;
         let mut elements = Expr::Const(1);
         for &extent in k.args(inst) {
-            let Some(extent) = launch_expr(k, extent) else {
+            let Some(extent) = self.launch_extent(extent)? else {
                 return self.error("a workspace whose extents depend on more than integer arguments");
             };
             elements = Expr::op(ExprOp::Mul, elements, Expr::op(ExprOp::Max, extent, Expr::zero()));
@@ -41,6 +41,17 @@ impl Lower<'_, '_> {
         self.func.values[address].uniform = true;
         self.set(k.result(inst), address);
         Ok(())
+    }
+
+    /// An extent that the launch knows: of arguments, or the number of programs.
+    fn launch_extent(&self, extent: Value) -> Result<Option<Expr>> {
+        let counts = self.k.def(extent).is_some_and(|d| matches!(self.k.insts[d].op, Op::ProgramCount));
+        if !counts {
+            return Ok(launch_expr(self.k, extent));
+        }
+        let [launched, ..] = self.grid()?;
+        let programs = Expr::op(ExprOp::Mul, launched, Expr::Const(self.teams.into()));
+        Ok(Some(Expr::op(ExprOp::Div, programs, Expr::Const(self.blocks.into()))))
     }
 
     /// A part of the workspace with so many bits: the number of the parameter with its address.

@@ -82,7 +82,8 @@ impl Lower<'_, '_> {
     }
 
     /// Blocks to launch: the logical grid, or the number of programs that keeps the waves even.
-    pub(super) fn grid(&self, cluster: u32, resident: u32) -> Result<[Expr; 3]> {
+    pub(super) fn grid(&self) -> Result<[Expr; 3]> {
+        let (cluster, resident) = (self.neighbours, self.resident);
         let mut extents = Vec::new();
         for &g in &self.k.grid {
             let Some(e) = facts::launch_expr(self.k, g) else {
@@ -109,9 +110,11 @@ impl Lower<'_, '_> {
             let places = Expr::op(ExprOp::CeilDiv, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
             let each = Expr::Const((self.teams * resident).into());
             let programs = Expr::op(ExprOp::Mul, places, each);
-            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
+            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs.clone());
             let waves = Expr::op(ExprOp::Max, waves, one());
-            let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);
+            // Programs that share out tiles have work wherever a tile ends.
+            let streamed = self.k.attrs.values().any(|a| a.trips);
+            let programs = if streamed { programs } else { Expr::op(ExprOp::CeilDiv, tiles, waves) };
             return Ok([spread(whole(Expr::op(ExprOp::CeilDiv, programs, teams))), one(), one()]);
         }
         extents.resize(3, one());

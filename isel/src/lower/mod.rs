@@ -138,6 +138,8 @@ struct Lower<'k, 'a> {
     blocks: u32,
     /// Neighbours in a cluster: blocks past the end of the grid run too.
     neighbours: u32,
+    /// Blocks beside each other on a multiprocessor.
+    resident: u32,
     has_tma: bool,
     /// The mappings of the enclosing loops.
     looped: Vec<LoopMapping>,
@@ -196,6 +198,7 @@ pub fn do_lower<'a>(
         teams: mapping.whole.pingpong.max(1),
         blocks: mapping.whole.blocks.max(1),
         neighbours: mapping.whole.cluster.max(1),
+        resident: mapping.whole.resident,
         has_tma: false,
         looped: Vec::new(),
         packings: Vec::new(),
@@ -431,7 +434,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
         let neighbours = self.neighbours;
         self.check_cluster(neighbours)?;
-        let grid = self.grid(neighbours, mapping.whole.resident)?;
+        let grid = self.grid()?;
         let cluster = neighbours * self.blocks;
         let warps = self.k.attrs[self.inst].team.warps() / self.blocks;
         let entry = self.func.entry;

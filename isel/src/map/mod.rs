@@ -14,7 +14,7 @@
 //!  masks moved into branches       mask_to_branch.rs
 //!  narrow elements widened         widen.rs
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
-//!  iterations ─► blocks            split_k.rs
+//!  iterations ─► blocks            split_k.rs, work_items.rs
 //!  scales ─► ahead                 stage_scales.rs, prefetch_scales.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
@@ -62,6 +62,7 @@ mod swap_ab;
 mod terms;
 mod tunables;
 mod widen;
+mod work_items;
 
 use crate::Result;
 use crate::feature::{Feature, Ways};
@@ -88,7 +89,7 @@ pub use prefetch_next_tile::do_prefetch_next_tile;
 pub use prefetch_scales::do_prefetch_scales;
 pub use reroll::do_reroll;
 pub use sink_indices::do_sink_indices;
-pub use split_k::{can_split_k, do_split_k};
+pub use split_k::{can_split_k, can_stream_k, do_split_k};
 pub use stage_computed_operands::do_stage_computed_operands;
 pub use stage_scales::do_stage_scales;
 pub use strip_mine::do_strip_mine;

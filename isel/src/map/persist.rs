@@ -9,6 +9,7 @@ use super::longest_first::{Longest, longest_along, longest_first};
 use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
 use super::scalar_ops::{I32, scalar};
+use super::work_items::Deal;
 use crate::tiles::{loads_tile, memory, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
@@ -24,48 +25,74 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     let (outside, inside) = split(k, old);
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
-    let paired = mapping.whole.raster == Raster::Paired;
     let longest = longest(k, mapping);
     let grid = neighbours(k, cluster);
-    let tiles = (!paired).then(|| tile_count(k, &grid, cluster));
-    let id = scalar(k, entry, Op::ProgramId, &[]);
-    let count = scalar(k, entry, Op::ProgramCount, &[]);
-    let (paired, end) = match tiles {
-        Some(end) => (None, end),
-        None => {
-            let paired = PairedRaster::new(k, entry, &grid, id, count);
-            let end = paired.end;
-            (Some(paired), end)
-        }
-    };
+    let (taken, bounds) = Taken::new(k, mapping, &grid, cluster);
+    let count = bounds[2];
     let body = k.blocks.push(Default::default());
     let tile = k.append_param(body, I32[0]);
     k.names[tile] = fresh_name(k, "tile");
     let raster = mapping.whole.raster;
-    let index = match &paired {
-        Some(f) => f.decode(k, body, &grid, tile),
-        None => {
-            let programs = target.multiprocessors;
-            let walk = |k: &mut Kernel, grid: &[Value], tile| match longest.filter(|l| l.0 < grid.len()) {
-                Some((d, end)) => longest_first(k, (entry, body), (grid, d, end), (tile, count)),
-                None => Tiles { block: body, grid, footprint, raster, cluster, programs }.decode(k, tile),
-            };
-            match (mapping.is_shared_out(), grid.split_last()) {
-                (true, Some((_, tiles))) => slice_by_slice(k, (entry, body), (tiles, cluster), tile, walk),
-                _ => walk(k, &grid, tile),
-            }
+    let programs = target.multiprocessors;
+    let walk = |k: &mut Kernel, grid: &[Value], tile| match longest.filter(|l| l.0 < grid.len()) {
+        Some((d, end)) => longest_first(k, (entry, body), (grid, d, end), (tile, count)),
+        None => Tiles { block: body, grid, footprint, raster, cluster, programs }.decode(k, tile),
+    };
+    let index = match (&taken, grid.split_last().filter(|_| mapping.is_shared_out())) {
+        (Taken::Paired(pairs), _) => pairs.decode(k, body, &grid, tile),
+        (Taken::Dealt(deal), Some((_, tiles))) => {
+            let (tile, item) = deal.decode(k, body, tile);
+            [walk(k, tiles, tile), vec![item]].concat()
         }
+        (_, Some((_, tiles))) => slice_by_slice(k, (entry, body), (tiles, cluster), tile, walk),
+        (_, None) => walk(k, &grid, tile),
     };
     for (d, inst) in (0..).zip(index.iter().filter_map(|&v| k.def(v)).collect::<Vec<_>>()) {
         k.attrs[inst].index = true;
-        // Clusters are whole, so their blocks may lie past the end of the first dimension.
-        k.attrs[inst].below = (cluster == 1 || d > 0).then_some(d);
+        // Clusters are whole, so their blocks may lie past the end of the first dimension. The number of an item has no
+        // bound.
+        let item = matches!(taken, Taken::Dealt(_)) && d as usize + 1 == index.len();
+        k.attrs[inst].below = (!item && (cluster == 1 || d > 0)).then_some(d);
     }
     move_body(k, body, inside, &index);
-    let looped = k.append_inst(entry, Op::For, &[id, end, count], &[], &[body], Loc::default());
+    let looped = k.append_inst(entry, Op::For, &bounds, &[], &[body], Loc::default());
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
+}
+
+/// Which tiles a program takes one after the other.
+enum Taken {
+    /// Those of its number, and of every number so many programs behind it.
+    Strided,
+    /// From both ends of the first dimension.
+    Paired(PairedRaster),
+    /// What it is dealt of tiles that programs share out.
+    Dealt(Deal),
+}
+
+impl Taken {
+    /// With start, end and step of the loop over them.
+    fn new(k: &mut Kernel, mapping: &Mapping, grid: &[Value], cluster: u32) -> (Self, [Value; 3]) {
+        let entry = k.entry;
+        let paired = mapping.whole.raster == Raster::Paired;
+        let tiles = (!paired).then(|| tile_count(k, grid, cluster));
+        let id = scalar(k, entry, Op::ProgramId, &[]);
+        let count = scalar(k, entry, Op::ProgramCount, &[]);
+        if let Some(deal) = mapping.is_streamed().then(|| Deal::new(k, id, count)).flatten() {
+            let [zero, one] = [0, 1].map(|n| scalar(k, entry, Op::Int(n), &[]));
+            let bounds = [zero, deal.visits, one];
+            return (Self::Dealt(deal), bounds);
+        }
+        match tiles {
+            Some(end) => (Self::Strided, [id, end, count]),
+            None => {
+                let paired = PairedRaster::new(k, entry, grid, id, count);
+                let bounds = [id, paired.end, count];
+                (Self::Paired(paired), bounds)
+            }
+        }
+    }
 }
 
 /// The dimension along which tiles get longer or shorter: programs that draw tiles begin with the longest. Bands keep their

@@ -1,4 +1,6 @@
-//! `split_k n`: the iterations of a loop that only adds up are shared out among `n` blocks of each tile.
+//! `split_k n`: the iterations of a loop that only adds up are shared out among `n` blocks of each tile. `stream_k`: they
+//! are shared out among the programs of a persistent kernel, and only some tiles are cut. [`work_items`](super::work_items)
+//! says who does what.
 //!
 //! ```text
 //!  acc = for t in 0..hi carry x = 0 { yield x + .. }      block s of n: for t in its part of 0..hi
@@ -6,20 +8,22 @@
 //!                                                         if last { store c, f(w[.., 0] + w[.., 1] + ..) }
 //! ```
 //!
-//! A slice of the grid's new last dimension is a block's part. Parts stand side by side in a workspace, and the last
-//! block to arrive adds them in a fixed order: the sum does not depend on which block that is. No block waits for
+//! The grid's new last dimension is that of slices, or of items. Parts stand side by side in a workspace, and the last
+//! block to arrive adds them in a fixed order: the sum does not depend on which block that is. With `stream_k` all this is
+//! under a branch, and a tile that is not cut goes on from the loop. No block waits for
 //! another, so any number of them may run at once. (Stream-K, Osama et al. 2023, section 3, calls the addition a fix-up;
 //! CUTLASS, `include/cutlass/barrier.h`, has the order of memory.)
 
 use super::MapContext;
 use super::mma_variant::consumers;
 use super::scalar_ops::{I32, ScalarOps, scalar};
+use super::work_items::{MAX_PARTS, Places, WorkItem, section_of_tile, slice_of_tile};
 use crate::tiles::{constant, extents, loop_name};
 use crate::{IselError, Result};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{
-    ArrayMapping, BinOp, Block, Epilogue, Inst, Item, Kernel, LoopMapping, Mapping, Op, Shape, Type, Value,
-    Way,
+    ArrayMapping, BinOp, Block, Epilogue, Inst, Item, Kernel, LoopMapping, Mapping, Op, Raster, Shape, Type,
+    Value, Way,
 };
 use warplift_ir::types::Elem;
 
@@ -42,28 +46,59 @@ const MAX_SUM_RANK: usize = 2;
 /// # Errors
 /// A loop that does more than add up, or a kernel that has work before the loop that only one block may do.
 pub fn do_split_k(k: &mut Kernel, c: &MapContext<'_>) -> Result<()> {
-    let mut said = c.mapping.loops.iter().enumerate().filter_map(|(n, l)| Some((n, &l.0, l.1.split_k?)));
-    let Some((n, name, slices)) = said.next() else { return Ok(()) };
+    let form = |l: &LoopMapping| l.split_k.map(Form::Slices).or(l.stream_k.then_some(Form::Stream));
+    let mut said = c.mapping.loops.iter().enumerate().filter_map(|(n, l)| Some((n, l, form(&l.1)?)));
+    let Some((n, (name, looped), form)) = said.next() else { return Ok(()) };
+    let (word, words) = form.words();
     let refuse = |why: &str| {
-        let message = format!("loop `{name}`: `split_k {slices}`: {why}");
-        Err(IselError::said(c.mapping, Item::Loop(n), "split_k", message))
+        let message = format!("loop `{name}`: `{words}`: {why}");
+        Err(IselError::said(c.mapping, Item::Loop(n), word, message))
     };
     if said.next().is_some() {
         return refuse("another loop is shared out too");
     }
-    let looped = match check(k, c.mapping, name) {
+    if looped.split_k.is_some() && looped.stream_k {
+        return refuse("`stream_k` shares it out too: use one of the two");
+    }
+    let looped = match check(k, c.mapping, name, form) {
         Ok(looped) => looped,
         Err(why) => return refuse(&why),
     };
     let threads = threads(c.mapping);
     let registers = (c.target.registers / (threads + PRODUCER)).min(c.target.thread_registers);
-    Split { slices, looped, threads, registers, looks: k.insts[looped].loc }.rewrite(k);
+    Split { form, looped, threads, registers, looks: k.insts[looped].loc }.rewrite(k);
     Ok(())
+}
+
+/// Who shares out a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `split_k`: so many blocks of each tile.
+    Slices(u32),
+    /// `stream_k`: the programs of a persistent kernel.
+    Stream,
+}
+
+impl Form {
+    /// Its word, and all that the mapping says.
+    fn words(self) -> (&'static str, String) {
+        match self {
+            Self::Slices(slices) => ("split_k", format!("split_k {slices}")),
+            Self::Stream => ("stream_k", "stream_k".to_owned()),
+        }
+    }
 }
 
 /// Whether `split_k` can share out a loop of a kernel, by the name of its counter.
 pub fn can_split_k(k: &Kernel, name: &str) -> bool {
-    check(k, &Mapping::default(), name).is_ok()
+    check(k, &Mapping::default(), name, Form::Slices(2)).is_ok()
+}
+
+/// Whether `stream_k` can.
+pub fn can_stream_k(k: &Kernel, name: &str) -> bool {
+    let mut mapping = Mapping::default();
+    mapping.whole.persistent = true;
+    check(k, &mapping, name, Form::Stream).is_ok()
 }
 
 /// Threads of a block that compute.
@@ -73,7 +108,7 @@ fn threads(mapping: &Mapping) -> u32 {
 }
 
 /// The loop, or why it cannot be shared out.
-fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst, String> {
+fn check(k: &Kernel, mapping: &Mapping, name: &str, form: Form) -> std::result::Result<Inst, String> {
     let top = &k.blocks[k.entry].insts;
     let Some(at) = top.iter().position(|&i| loop_name(k, i) == Some(name)) else {
         return Err("it stands inside another loop or branch".to_owned());
@@ -81,17 +116,9 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst,
     if k.grid.len() > 2 {
         return Err("a grid of three dimensions has none left for the slices".to_owned());
     }
-    let w = mapping.whole;
-    if w.blocks > 1 {
-        return Err(format!("`blocks {}` hold a tile together", w.blocks));
-    }
-    if w.pingpong > 1 {
-        return Err(format!("`pingpong {}`: teams take whole tiles in turn", w.pingpong));
-    }
-    if w.epilogue == Epilogue::Warps {
-        return Err(
-            "`epilogue warps` end every tile, and here only the last block of a tile has an end".to_owned()
-        );
+    check_words(mapping, form)?;
+    if form == Form::Stream && k.args(top[at])[..2].iter().any(|&bound| !is_of_arguments(k, bound)) {
+        return Err("its iterations depend on more than integer arguments: tiles may differ".to_owned());
     }
     let (before, behind) = (&top[..at], &top[at + 1..]);
     let has = |i: Inst, is: fn(&Op) -> bool| k.any_inside(i, |i| is(&k.insts[i].op));
@@ -110,6 +137,43 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst,
         );
     }
     only_adds(k, top[at]).map(|()| top[at])
+}
+
+/// Whether a scalar depends on arguments and tunables alone.
+fn is_of_arguments(k: &Kernel, v: Value) -> bool {
+    let Some(def) = k.def(v) else { return k.params.iter().any(|p| p.value == v) };
+    match k.insts[def].op {
+        Op::Int(_) | Op::Dim(_) => true,
+        Op::Binary(_) | Op::Cast => k.args(def).iter().all(|&a| is_of_arguments(k, a)),
+        _ => false,
+    }
+}
+
+/// Checks that the other words of a mapping go with it.
+fn check_words(mapping: &Mapping, form: Form) -> std::result::Result<(), String> {
+    let w = mapping.whole;
+    let stream = form == Form::Stream;
+    let why = match w {
+        _ if w.blocks > 1 => format!("`blocks {}` hold a tile together", w.blocks),
+        _ if w.pingpong > 1 => format!("`pingpong {}`: teams take whole tiles in turn", w.pingpong),
+        _ if w.epilogue == Epilogue::Warps => {
+            "`epilogue warps` end every tile, and here only the last block of a tile has an end".to_owned()
+        }
+        _ if stream && !w.persistent => {
+            "only a `persistent` kernel has programs that go on to the next tile".to_owned()
+        }
+        _ if stream && w.cluster > 1 => {
+            format!("`cluster {}`: its blocks work on neighbours in step", w.cluster)
+        }
+        _ if stream && w.counter => {
+            "`raster counter`: a program gets its iterations before it starts, and draws none".to_owned()
+        }
+        _ if stream && w.raster == Raster::Paired => {
+            "`raster paired` gives each program whole tiles of its own".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(why)
 }
 
 /// Checks that a loop only adds up: each carried tile starts at zero, and an iteration adds to it.
@@ -186,7 +250,7 @@ fn leads_to(k: &Kernel, v: Value, sum: Value) -> bool {
 
 /// A loop that is shared out.
 struct Split {
-    slices: u32,
+    form: Form,
     looped: Inst,
     /// Threads that compute, and registers of each.
     threads: u32,
@@ -194,15 +258,9 @@ struct Split {
     looks: warplift_ir::tile::Loc,
 }
 
-/// Where a tile's parts stand: the indices of its slot, and the extents that these have.
-struct Slot {
-    index: [Value; 2],
-    extents: [Value; 2],
-}
-
 /// The parts of one sum.
-struct Parts<'s> {
-    slot: &'s Slot,
+struct Parts {
+    places: Places,
     /// The view of the workspace.
     view: Value,
     sum: Value,
@@ -215,137 +273,122 @@ impl Split {
         let at = old.iter().position(|&i| i == self.looped).unwrap_or(0);
         let behind = old.split_off(at + 1);
         old.pop();
-        let slices = scalar(k, entry, Op::Int(self.slices.into()), &[]);
-        let slice = scalar(k, entry, Op::BlockIndex(k.grid.len() as u8), &[]);
-        k.blocks[entry].insts.extend(old);
-        let slot = self.slot(k, entry);
-        k.grid.push(slices);
-        self.share_out(k, slice);
+        k.blocks[entry].insts = old;
+        let item = self.share_out(k);
         k.blocks[entry].insts.push(self.looped);
         let sums = k.results(self.looped).to_vec();
-        let zero = scalar(k, entry, Op::Int(0), &[]);
-        let parts: Vec<Value> = sums.iter().map(|&sum| self.parts(k, &slot, slices, sum)).collect();
-        for (&sum, &parts) in sums.iter().zip(&parts) {
-            let own = part(k, entry, parts, &slot, slice, rank(k, sum));
-            let args: Vec<Value> = [own].into_iter().chain(vec![zero; rank(k, sum)]).chain([sum]).collect();
-            let store = k.append_inst(entry, Op::Store, &args, &[], &[], self.looks);
-            k.attrs[store].by_threads = true;
+        let views: Vec<Value> = sums.iter().map(|&sum| parts_array(k, &item.slots, sum)).collect();
+        let counters = array(k, Elem::Uint(32), &item.counters);
+        let parts = |(&sum, &view): (&Value, &Value)| Parts { places: item.places, view, sum };
+        let parts: Vec<Parts> = sums.iter().zip(&views).map(parts).collect();
+        let (outside, ending, end) = divide(k, behind, &sums);
+        k.blocks[entry].insts.extend(outside);
+        match item.is_cut {
+            None => self.finish(k, entry, &item, &parts, counters, ending),
+            Some(is_cut) => {
+                let [cut, whole] = [(); 2].map(|()| k.blocks.push(Default::default()));
+                let copies = k.blocks.push(Default::default());
+                copy(k, &ending, copies, &mut FxHashMap::default());
+                let copies = std::mem::take(&mut k.blocks[copies].insts);
+                self.finish(k, cut, &item, &parts, counters, copies);
+                k.blocks[whole].insts = ending;
+                self.branch(k, entry, is_cut, [cut, whole]);
+            }
         }
-        let last = self.arrive(k, &slot, slices);
-        self.finish(k, last, behind, &slot, &sums, &parts);
+        k.blocks[entry].insts.extend(end);
     }
 
-    /// The place of this block's tile among all tiles.
-    fn slot(&self, k: &mut Kernel, block: Block) -> Slot {
-        let first = scalar(k, block, Op::BlockIndex(0), &[]);
-        let (second, columns) = match k.grid.get(1) {
-            Some(&extent) => (scalar(k, block, Op::BlockIndex(1), &[]), extent),
-            None => (scalar(k, block, Op::Int(0), &[]), scalar(k, block, Op::Int(1), &[])),
-        };
-        Slot { index: [second, first], extents: [columns, k.grid[0]] }
-    }
-
-    /// Gives the loop this slice's iterations. The first slices have one more where the number does not divide.
-    fn share_out(&self, k: &mut Kernel, slice: Value) {
+    /// Gives the loop the iterations of a work item, and the grid the dimension of items.
+    fn share_out(&self, k: &mut Kernel) -> WorkItem {
+        let entry = k.entry;
         let [low, high] = [k.args(self.looped)[0], k.args(self.looped)[1]];
-        let mut s = ScalarOps { block: k.entry, k };
+        let mut s = ScalarOps { block: entry, k };
         // Facts follow a loop that starts at zero: its number of iterations is no difference.
-        let all = if s.k.int_const(low) == Some(0) { high } else { s.op(BinOp::Sub, high, low) };
-        let each = s.with(BinOp::Div, all, self.slices.into());
-        let rest = s.with(BinOp::Rem, all, self.slices.into());
-        let mut start = |slice: Value| {
-            let whole = s.op(BinOp::Mul, slice, each);
-            let more = s.op(BinOp::Min, slice, rest);
-            let start = s.op(BinOp::Add, whole, more);
-            (s.op(BinOp::Add, low, start), s.with(BinOp::Add, slice, 1))
+        let trips = if s.k.int_const(low) == Some(0) { high } else { s.op(BinOp::Sub, high, low) };
+        let number = scalar(k, entry, Op::BlockIndex(k.grid.len() as u8), &[]);
+        let item = match self.form {
+            Form::Slices(slices) => {
+                let all = scalar(k, entry, Op::Int(slices.into()), &[]);
+                let item = slice_of_tile(k, trips, number, (all, slices));
+                k.grid.push(all);
+                item
+            }
+            Form::Stream => {
+                let trips = ScalarOps { block: entry, k }.with(BinOp::Max, trips, 0);
+                k.def(trips).into_iter().for_each(|trips| k.attrs[trips].trips = true);
+                let item = section_of_tile(k, trips, number);
+                let one = scalar(k, entry, Op::Int(1), &[]);
+                k.grid.push(one);
+                item
+            }
         };
-        let (from, next) = start(slice);
-        let (to, _) = start(next);
+        let mut s = ScalarOps { block: entry, k };
+        let from = s.op(BinOp::Add, low, item.first);
+        let to = s.op(BinOp::Add, low, item.end);
         // The loop's old end is a bound that the launch knows.
         let to = s.op(BinOp::Min, to, high);
         let mut args = k.insts[self.looped].args;
         args.as_mut_slice(&mut k.pool)[..2].copy_from_slice(&[from, to]);
         k.insts[self.looped].args = args;
+        item
     }
 
-    /// The parts of a sum: a view of the workspace.
-    fn parts(&self, k: &mut Kernel, slot: &Slot, slices: Value, sum: Value) -> Value {
-        let entry = k.entry;
-        let own: Vec<u32> = extents(k, sum);
-        let own = own.into_iter().map(|e| scalar(k, entry, Op::Int(e.into()), &[])).collect::<Vec<_>>();
-        let all: Vec<Value> = slot.extents.into_iter().chain([slices]).chain(own).collect();
-        let view = array(k, k.ty(sum).elem(), &all);
-        let def = k.def(view);
-        def.into_iter()
-            .for_each(|d| k.attrs[d].array = ArrayMapping { way: Way::Plain, ..ArrayMapping::default() });
-        view
-    }
-
-    /// Whether this block is the last one of its tile.
-    fn arrive(&self, k: &mut Kernel, slot: &Slot, slices: Value) -> Value {
-        let entry = k.entry;
-        let flags = array(k, Elem::Uint(32), &slot.extents);
-        let args = [flags, slot.index[0], slot.index[1], slices];
-        let inst = k.append_inst(entry, Op::Arrive, &args, &[Type::Scalar(Elem::Bool)], &[], self.looks);
-        k.result(inst)
-    }
-
-    /// Puts the rest of the kernel under the condition: what has an effect, and what only that needs.
+    /// Stores the own parts, and puts the rest of the kernel under the condition that this block is the last one.
     fn finish(
         &self,
         k: &mut Kernel,
-        last: Value,
-        behind: Vec<Inst>,
-        slot: &Slot,
-        sums: &[Value],
-        parts: &[Value],
+        block: Block,
+        item: &WorkItem,
+        parts: &[Parts],
+        counters: Value,
+        ending: Vec<Inst>,
     ) {
-        let entry = k.entry;
-        let [then, other] = [(); 2].map(|()| k.blocks.push(Default::default()));
-        let of = |(&sum, &view)| Parts { slot, view, sum };
-        let totals: Vec<(Value, Value)> =
-            sums.iter().zip(parts).map(of).map(|p| (p.sum, self.total(k, then, &p))).collect();
-        let mut inner: FxHashSet<Value> = sums.iter().copied().collect();
-        let (mut outside, mut end) = (Vec::new(), None);
-        for inst in behind {
-            let op = &k.insts[inst].op;
-            let scalars = k.results(inst).iter().all(|&r| !matches!(k.ty(r), Type::Tile(..)));
-            let free = matches!(op, Op::Assert(_))
-                || !op.has_effect() && !op.is_read() && scalars && k.insts[inst].blocks.is_empty();
-            if matches!(op, Op::Yield) {
-                end = Some(inst);
-            } else if free && !k.args(inst).iter().any(|a| inner.contains(a)) {
-                outside.push(inst);
-            } else {
-                inner.extend(k.results(inst));
-                k.blocks[then].insts.push(inst);
-            }
+        let zero = scalar(k, block, Op::Int(0), &[]);
+        for Parts { view, sum, .. } in parts {
+            let own = part(k, block, *view, &item.own, rank(k, *sum));
+            let args: Vec<Value> = [own].into_iter().chain(vec![zero; rank(k, *sum)]).chain([*sum]).collect();
+            let store = k.append_inst(block, Op::Store, &args, &[], &[], self.looks);
+            k.attrs[store].by_threads = true;
         }
+        let args: Vec<Value> =
+            [counters].into_iter().chain(item.counter.iter().copied()).chain([item.parts]).collect();
+        let last = k.append_inst(block, Op::Arrive, &args, &[Type::Scalar(Elem::Bool)], &[], self.looks);
+        let last = k.result(last);
+        let [then, other] = [(); 2].map(|()| k.blocks.push(Default::default()));
+        let totals: Vec<(Value, Value)> = parts.iter().map(|p| (p.sum, self.total(k, then, p))).collect();
+        k.blocks[then].insts.extend(ending);
         rename_in(k, then, &totals);
-        [then, other].into_iter().for_each(|b| _ = k.append_inst(b, Op::Yield, &[], &[], &[], self.looks));
-        k.blocks[entry].insts.extend(outside);
-        k.append_inst(entry, Op::If, &[last], &[], &[then, other], self.looks);
-        k.blocks[entry].insts.extend(end);
+        self.branch(k, block, last, [then, other]);
+    }
+
+    /// A branch without results at the end of a block.
+    fn branch(&self, k: &mut Kernel, block: Block, condition: Value, sides: [Block; 2]) {
+        sides.into_iter().for_each(|b| _ = k.append_inst(b, Op::Yield, &[], &[], &[], self.looks));
+        k.append_inst(block, Op::If, &[condition], &[], &sides, self.looks);
     }
 
     /// The sum of all parts, in an order that depends on their number alone: first those that no whole trip of a loop
     /// takes, then trip after trip.
-    fn total(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>) -> Value {
+    fn total(&self, k: &mut Kernel, block: Block, parts: &Parts) -> Value {
         let single = |k: &mut Kernel, n: u32| scalar(k, block, Op::Int(n.into()), &[]);
-        if self.slices <= UNROLLED {
-            let all: Vec<Value> = (0..self.slices).map(|n| single(k, n)).collect();
+        let most = match self.form {
+            Form::Slices(slices) => slices,
+            Form::Stream => MAX_PARTS,
+        };
+        if most <= UNROLLED {
+            let all: Vec<Value> = (0..most).map(|n| single(k, n)).collect();
             return self.added(k, block, parts, &all, WIDE);
         }
-        let rest: Vec<Value> = (0..self.slices % UNROLLED).map(|n| single(k, n)).collect();
+        let rest: Vec<Value> = (0..most % UNROLLED).map(|n| single(k, n)).collect();
         let first = match rest.is_empty() {
             true => self.zero(k, block, k.ty(parts.sum)),
             false => self.added(k, block, parts, &rest, u32::MAX),
         };
-        self.added_by_loop(k, block, parts, first)
+        self.added_by_loop(k, block, parts, first, most)
     }
 
     /// The sum of some parts, of which a thread holds columns up to `wide` at once.
-    fn added(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>, numbers: &[Value], wide: u32) -> Value {
+    fn added(&self, k: &mut Kernel, block: Block, parts: &Parts, numbers: &[Value], wide: u32) -> Value {
         let all: Vec<Value> = numbers.iter().map(|&n| self.load(k, block, parts, n)).collect();
         // A sum nested to the right names all its loads before the first addition, so they wait for memory together.
         let nested = |k: &mut Kernel, some: &[Value]| {
@@ -357,21 +400,20 @@ impl Split {
     }
 
     /// Adds the last parts, a multiple of [`UNROLLED`], to a sum.
-    fn added_by_loop(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>, first: Value) -> Value {
+    fn added_by_loop(&self, k: &mut Kernel, block: Block, parts: &Parts, first: Value, all: u32) -> Value {
         let ty = k.ty(parts.sum);
         let body = k.blocks.push(Default::default());
         let trip = k.append_param(body, I32[0]);
         let so_far = k.append_param(body, ty);
         let mut s = ScalarOps { block: body, k };
         let start = s.with(BinOp::Mul, trip, UNROLLED.into());
-        let from = self.slices % UNROLLED;
+        let from = all % UNROLLED;
         let numbers: Vec<Value> =
             (from..from + UNROLLED).map(|n| s.with(BinOp::Add, start, n.into())).collect();
         let next = self.added(k, body, parts, &numbers, u32::MAX);
         let next = self.add(k, body, so_far, next);
         k.append_inst(body, Op::Yield, &[next], &[], &[], self.looks);
-        let [low, high, step] =
-            [0, self.slices / UNROLLED, 1].map(|v| scalar(k, block, Op::Int(v.into()), &[]));
+        let [low, high, step] = [0, all / UNROLLED, 1].map(|v| scalar(k, block, Op::Int(v.into()), &[]));
         let looped = k.append_inst(block, Op::For, &[low, high, step, first], &[ty], &[body], self.looks);
         k.attrs[looped].looped = Some(LoopMapping::default());
         k.result(looped)
@@ -399,9 +441,10 @@ impl Split {
         k.result(full)
     }
 
-    fn load(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>, n: Value) -> Value {
+    fn load(&self, k: &mut Kernel, block: Block, parts: &Parts, n: Value) -> Value {
         let rank = rank(k, parts.sum);
-        let view = part(k, block, parts.view, parts.slot, n, rank);
+        let place = parts.places.of(k, block, n);
+        let view = part(k, block, parts.view, &place, rank);
         let zero = scalar(k, block, Op::Int(0), &[]);
         let args: Vec<Value> = [view].into_iter().chain(vec![zero; rank]).collect();
         let ty = k.ty(parts.sum);
@@ -431,13 +474,72 @@ fn array(k: &mut Kernel, elem: Elem, extents: &[Value]) -> Value {
     k.result(view)
 }
 
+/// The parts of a sum: a view of the workspace, with these extents before those of a part.
+fn parts_array(k: &mut Kernel, slots: &[Value], sum: Value) -> Value {
+    let entry = k.entry;
+    let own: Vec<u32> = extents(k, sum);
+    let own = own.into_iter().map(|e| scalar(k, entry, Op::Int(e.into()), &[])).collect::<Vec<_>>();
+    let view = array(k, k.ty(sum).elem(), &[slots, &own].concat());
+    let def = k.def(view);
+    def.into_iter()
+        .for_each(|d| k.attrs[d].array = ArrayMapping { way: Way::Plain, ..ArrayMapping::default() });
+    view
+}
+
 /// One part of a tile's sum.
-fn part(k: &mut Kernel, block: Block, parts: Value, slot: &Slot, n: Value, rank: usize) -> Value {
-    let kept = (3..3 + rank as u8).collect();
-    let args = [parts, slot.index[0], slot.index[1], n];
+fn part(k: &mut Kernel, block: Block, parts: Value, place: &[Value], rank: usize) -> Value {
+    let first = place.len() as u8;
+    let kept = (first..first + rank as u8).collect();
+    let args = [&[parts], place].concat();
     let ty = Type::View(k.ty(parts).elem(), rank as u8);
     let view = k.append_inst(block, Op::SubView(kept), &args, &[ty], &[], Default::default());
     k.result(view)
+}
+
+/// Divides what stands behind the loop: what needs no sum and has no effect, what only the last block does, and the
+/// kernel's end.
+fn divide(k: &Kernel, behind: Vec<Inst>, sums: &[Value]) -> (Vec<Inst>, Vec<Inst>, Option<Inst>) {
+    let mut inner: FxHashSet<Value> = sums.iter().copied().collect();
+    let (mut outside, mut ending, mut end) = (Vec::new(), Vec::new(), None);
+    for inst in behind {
+        let op = &k.insts[inst].op;
+        let scalars = k.results(inst).iter().all(|&r| !matches!(k.ty(r), Type::Tile(..)));
+        let free = matches!(op, Op::Assert(_))
+            || !op.has_effect() && !op.is_read() && scalars && k.insts[inst].blocks.is_empty();
+        if matches!(op, Op::Yield) {
+            end = Some(inst);
+        } else if free && !k.args(inst).iter().any(|a| inner.contains(a)) {
+            outside.push(inst);
+        } else {
+            inner.extend(k.results(inst));
+            ending.push(inst);
+        }
+    }
+    (outside, ending, end)
+}
+
+/// Appends copies of instructions to a block. What they make is `known` behind it.
+fn copy(k: &mut Kernel, insts: &[Inst], to: Block, known: &mut FxHashMap<Value, Value>) {
+    for &inst in insts {
+        let mut blocks = Vec::new();
+        for from in k.insts[inst].blocks.clone() {
+            let inner = k.blocks.push(Default::default());
+            for param in k.blocks[from].params.clone() {
+                let made = k.append_param(inner, k.ty(param));
+                known.insert(param, made);
+            }
+            let all = k.blocks[from].insts.clone();
+            copy(k, &all, inner, known);
+            blocks.push(inner);
+        }
+        let args: Vec<Value> = k.args(inst).iter().map(|a| *known.get(a).unwrap_or(a)).collect();
+        let results = k.results(inst).to_vec();
+        let types: Vec<Type> = results.iter().map(|&r| k.ty(r)).collect();
+        let (op, loc) = (k.insts[inst].op.clone(), k.insts[inst].loc);
+        let made = k.append_inst(to, op, &args, &types, &blocks, loc);
+        k.attrs[made] = k.attrs[inst].clone();
+        known.extend(results.into_iter().zip(k.results(made).to_vec()));
+    }
 }
 
 /// Replaces values in a block and in those inside it.

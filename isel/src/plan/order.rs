@@ -5,6 +5,7 @@
 //!  for t { store c[i, j], x }             every iteration writes the same place    declined
 //!  store c[i, j], x   store c[i, j], y    the second must win                      declined
 //!  store c[i, j + 0], x   store c[i, j + 64], y     chunks of one tile             fine
+//!  if p { store c[i, j], x } else { store c[i, j], y }     one of the two          fine
 //!  store p[i], x   last = arrive n[i], k  another block reads what was stored    declined
 //! ```
 
@@ -25,7 +26,8 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     let mut clash = false;
     k.walk(|_, i| {
         let writes = k.insts[i].op.is_write();
-        clash |= writes && i != store && touched(i) == own && !are_chunks(k, store, i);
+        clash |=
+            writes && i != store && touched(i) == own && !are_chunks(k, store, i) && !exclude(k, store, i);
     });
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
 }
@@ -47,6 +49,18 @@ fn repeats(k: &Kernel, inst: Inst) -> bool {
 /// Whether an instruction has a place in the program.
 fn stands(k: &Kernel, inst: Inst) -> bool {
     k.blocks.values().any(|d| d.insts.contains(&inst))
+}
+
+/// Whether two instructions stand on different sides of a branch.
+fn exclude(k: &Kernel, a: Inst, b: Inst) -> bool {
+    let sides = |inst: Inst| {
+        let side = |i: Inst| k.insts[i].blocks.iter().position(|&b| k.inside(b).contains(&inst));
+        let mut all = Vec::new();
+        k.walk(|_, i| all.extend(matches!(k.insts[i].op, Op::If).then(|| side(i)).flatten().map(|s| (i, s))));
+        all
+    };
+    let others = sides(b);
+    sides(a).into_iter().any(|(branch, side)| others.iter().any(|&(i, other)| i == branch && other != side))
 }
 
 /// Whether constant offsets make two stores disjoint along some dimension.

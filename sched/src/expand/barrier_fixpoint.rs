@@ -9,13 +9,15 @@
 //! A buffer that a loop only reads becomes visible before the loop. Inside the loop, the barriers of an iteration order
 //! most of its accesses. With two buffers in turn, the second buffer's barrier tells that all threads have read the
 //! first, so the next iteration stores to the first without another barrier. The state at the start of the body is a
-//! fixed point over the accesses in their order. A nested loop that begins with a barrier counts as one there. If an iteration leaves more than that, all threads meet at its end.
+//! fixed point over the accesses in their order, of branches over both sides. A nested loop that begins with a barrier counts
+//! as one there. If an iteration leaves more than that, all threads meet at its end.
 
 use super::role::Expand;
 use super::state::Touched;
 use crate::analysis::{Access, touched};
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst};
+use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Inst};
+use warplift_ir::target::Opcode;
 
 type Scratch = SecondaryMap<Buffer, Touched>;
 
@@ -76,9 +78,8 @@ impl<'p> Expand<'p, '_> {
         }
         let mut seen = self.memory.seen.scratch.clone();
         loop {
-            let left = self.iteration(inst, seen.clone())?;
-            let mut joined = seen.clone();
-            self.given.program.buffers.keys().for_each(|b| joined[b] = seen[b].join(left[b]));
+            let left = self.left_by(self.data(inst).blocks[0], seen.clone())?;
+            let joined = self.join(&seen, &left);
             if self.given.program.buffers.keys().all(|b| joined[b] == seen[b]) {
                 return Some(seen);
             }
@@ -86,16 +87,19 @@ impl<'p> Expand<'p, '_> {
         }
     }
 
-    /// The state that an iteration leaves, if it begins with `seen`. `None` if nested loops or branches access memory
-    /// other than rings. Rings have barriers of their own.
-    fn iteration(&self, inst: Inst, mut seen: Scratch) -> Option<Scratch> {
-        let body = self.data(inst).blocks[0];
+    /// The state that a block leaves, if it begins with `seen`. `None` if nested loops access memory other than rings.
+    /// Rings have barriers of their own.
+    fn left_by(&self, body: Block, mut seen: Scratch) -> Option<Scratch> {
         for &inside in &self.given.program.func.blocks[body].insts {
             let ring = |a: &Access| self.kind(a.buffer).is_ring();
-            if !self.accesses_inside(inside).iter().all(ring) {
-                return None;
-            }
             let d = self.data(inside);
+            if !self.accesses_inside(inside).iter().all(ring) {
+                if d.op != Opcode::If {
+                    return None;
+                }
+                seen = self.left_by_sides(&d.blocks, seen)?;
+                continue;
+            }
             if d.blocks.first().is_some_and(|&b| self.meets_before(b)) {
                 self.meet(&mut seen, false);
             }
@@ -115,6 +119,21 @@ impl<'p> Expand<'p, '_> {
             }
         }
         Some(seen)
+    }
+
+    /// The same of a branch, whichever side is taken.
+    fn left_by_sides(&self, sides: &[Block], seen: Scratch) -> Option<Scratch> {
+        let passes = (sides.len() < 2).then(|| seen.clone());
+        let left = sides.iter().map(|&side| self.left_by(side, seen.clone()));
+        let mut all = left.chain(passes.map(Some)).collect::<Option<Vec<Scratch>>>()?.into_iter();
+        let first = all.next()?;
+        Some(all.fold(first, |joined, side| self.join(&joined, &side)))
+    }
+
+    fn join(&self, a: &Scratch, b: &Scratch) -> Scratch {
+        let mut joined = a.clone();
+        self.given.program.buffers.keys().for_each(|buffer| joined[buffer] = a[buffer].join(b[buffer]));
+        joined
     }
 
     /// What is left of accesses behind a barrier of all threads, and a fence between the proxies if one stands there.

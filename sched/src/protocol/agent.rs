@@ -218,6 +218,10 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::StShared, Attr::Mem { offset, count }) => {
                 self.store(d, i64::from(*offset), i64::from(*count), cluster);
             }
+            (Opcode::AtomIncU32, _) => {
+                let last = cluster.is_last();
+                self.env[d.results[0]] = self.env[d.args[1]].map(|most| if last { most } else { 0 });
+            }
             (Opcode::AtomIncRelaxedU32, _) => self.env[d.results[0]] = Some(cluster.draw(r)),
             (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
             (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),

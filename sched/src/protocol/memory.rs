@@ -88,6 +88,8 @@ pub(super) struct Cluster {
     words: BTreeMap<(usize, i64), i64>,
     /// Draws from the counter of tiles.
     drawn: i64,
+    /// Blocks that counted themselves.
+    counted: u32,
     report: Report,
 }
 
@@ -127,6 +129,7 @@ impl Cluster {
             named: BTreeMap::new(),
             words: BTreeMap::new(),
             drawn: 0,
+            counted: 0,
             report: Report::default(),
         }
     }
@@ -160,6 +163,13 @@ impl Cluster {
     pub(super) fn draw(&mut self, r: &Run<'_, '_>) -> i64 {
         self.drawn += 1;
         i64::from(r.cluster) + (self.drawn - 1) * i64::from(r.blocks)
+    }
+
+    /// Whether a block that counts itself at a counter finds all others there: blocks of other clusters are not run, so every
+    /// second time.
+    pub(super) fn is_last(&mut self) -> bool {
+        self.counted += 1;
+        self.counted.is_multiple_of(2)
     }
 
     fn readers_of(&self, buffer: Buffer) -> Range<u32> {

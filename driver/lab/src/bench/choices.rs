@@ -126,6 +126,7 @@ fn short(mapping: &Mapping) -> String {
     words.extend(looped.and_then(|l| l.consumers).map(|n| format!("consumers {n}")));
     words.extend(looped.and_then(|l| l.wait).map(|n| format!("wait {n}")));
     words.extend(looped.and_then(|l| l.split_k).map(|n| format!("split_k {n}")));
+    words.extend(looped.filter(|l| l.stream_k).map(|_| "stream_k".to_owned()));
     words.extend(whole.warps.map(|n| format!("warps {n}")));
     words.extend((whole.cluster > 1).then(|| format!("cluster {}", whole.cluster)));
     if whole.persistent {

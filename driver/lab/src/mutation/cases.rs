@@ -307,6 +307,12 @@ pub const CASES: &[Case] = &[
         "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1, split_k 2; kernel: persistent",
         &[("136x136x328", 4)],
     ),
+    // The same where programs share out the tiles of no whole wave: tiles of two parts and of four, and whole ones.
+    case(
+        "gemm_bf16",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1, stream_k; kernel: persistent",
+        &[("264x72x328", 4), ("72x72x456", 11), ("136x136x32", 3)],
+    ),
     case("gemm_split_k", "", &[("136x136x9600", 2)]),
     case(
         "gemm_split_k",

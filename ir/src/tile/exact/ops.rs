@@ -82,7 +82,7 @@ variants!(Op {
 variants!(Team = default { None "none", Thread "thread", Warps "warps" (n), Warpgroups "warpgroups" (n) });
 variants!(Depth { Fit "fit", Stages "stages" (n) });
 variants!(Way { Fit "fit", Plain "plain", Staged "staged", Packed "packed" });
-record!(LoopMapping { pipeline, producers, consumers, wait, chunk, mma_order, split_k });
+record!(LoopMapping { pipeline, producers, consumers, wait, chunk, mma_order, split_k, stream_k });
 record!(ArrayMapping = default { way, stream, before_wait });
 record!(WarpGrid { rows, columns, contiguous });
 record!(Attrs {
@@ -96,6 +96,7 @@ record!(Attrs {
     ahead,
     in_parts,
     operand,
+    trips,
     array,
     layout,
     warp_grid,

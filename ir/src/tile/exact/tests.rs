@@ -53,6 +53,7 @@ fn rewritten() -> Kernel {
         in_parts: true,
         operand: true,
         ahead: true,
+        trips: true,
         array,
         layout: Some(Box::new(layout)),
         warp_grid: Some(WarpGrid { rows: 4, columns: 2, contiguous: true }),

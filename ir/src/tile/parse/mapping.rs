@@ -4,7 +4,7 @@
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+ | "tile" name ":" tile
 //!         | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "mma_order" int
-//!         | "split_k" int
+//!         | "split_k" int | "stream_k"
 //! array   = "fit" | "plain" | "staged" | "packed" | "stream" | "before_wait"
 //! tile    = "layout" string                  (any notation that `ir::layout::report` reads)
 //! whole   = "persistent" | "raster" (order | "counter" order?)
@@ -13,7 +13,7 @@
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "pdl"
 //! order   = "linear" | "paired" | "square" | "band_m" int | "band_n" int
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
-//!         | "by_threads" | "ahead" | "in_parts" | "operand" | "warp_grid" int int "contiguous"? | loop | array | tile
+//!         | "by_threads" | "ahead" | "in_parts" | "operand" | "trips" | "warp_grid" int int "contiguous"? | loop | array | tile
 //! ```
 //!
 //! A name is mapped once and a word said once; several `kernel:` items are one.
@@ -30,7 +30,8 @@ use crate::tile::{
 /// The ways of an array, of which it has one.
 const WAYS: [&str; 4] = ["fit", "plain", "staged", "packed"];
 const ARRAY_WORDS: [&str; 6] = ["fit", "plain", "staged", "packed", "stream", "before_wait"];
-const LOOP_WORDS: [&str; 7] = ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order", "split_k"];
+const LOOP_WORDS: [&str; 8] =
+    ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order", "split_k", "stream_k"];
 const KERNEL_WORDS: [&str; 12] = [
     "persistent",
     "raster",
@@ -208,7 +209,8 @@ fn loop_word(c: &mut Cursor<'_>, looped: &mut LoopMapping, word: &str) -> Result
         "wait" => looped.wait = Some(c.count()?),
         "chunk" => looped.chunk = Some(c.count()?),
         "mma_order" => looped.mma_order = Some(c.count()?),
-        _ => looped.split_k = Some(c.count()?),
+        "split_k" => looped.split_k = Some(c.count()?),
+        _ => looped.stream_k = true,
     }
     Ok(())
 }

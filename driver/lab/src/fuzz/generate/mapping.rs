@@ -4,7 +4,7 @@ use super::{Generator, NAME};
 use warplift_ir::tile::{
     ArrayMapping, Depth, Epilogue, KernelMapping, LoopMapping, Mapping, Products, Raster, Way,
 };
-use warplift_isel::map::can_split_k;
+use warplift_isel::map::{can_split_k, can_stream_k};
 
 impl Generator<'_> {
     pub(super) fn mapping(&mut self) -> Mapping {
@@ -40,11 +40,14 @@ impl Generator<'_> {
         let possible = whole.blocks == 1 && whole.pingpong == 1 && whole.epilogue != Epilogue::Warps;
         let name = self.loops.iter().find(|name| can_split_k(self.b.kernel(), name)).cloned();
         let Some(name) = name.filter(|_| possible && self.choices.chance(1, 3)) else { return };
+        let alone = whole.cluster == 1 && !whole.counter && whole.raster != Raster::Paired;
+        let streams = whole.persistent && alone && can_stream_k(self.b.kernel(), &name);
+        let stream_k = streams && self.choices.chance(1, 2);
         // More slices than trips, and more than are added in the text.
-        let slices = Some(self.choices.of(&[2, 3, 5, 11]));
+        let split_k = (!stream_k).then(|| self.choices.of(&[2, 3, 5, 11]));
         match mapping.loops.iter_mut().find(|l| l.0 == name) {
-            Some((_, looped)) => looped.split_k = slices,
-            None => mapping.loops.push((name, LoopMapping { split_k: slices, ..LoopMapping::default() })),
+            Some((_, looped)) => (looped.split_k, looped.stream_k) = (split_k, stream_k),
+            None => mapping.loops.push((name, LoopMapping { split_k, stream_k, ..LoopMapping::default() })),
         }
     }
 
@@ -83,7 +86,7 @@ impl Generator<'_> {
         let producers = self.choices.weighted(&[(2, None), (1, Some(1)), (1, Some(0))]);
         let wait = self.choices.weighted(&[(3, None), (1, Some(0)), (1, Some(1))]);
         let mma_order = self.choices.weighted(&[(5, None), (1, Some(1))]);
-        LoopMapping { pipeline, producers, consumers: None, wait, chunk: None, mma_order, split_k: None }
+        LoopMapping { pipeline, producers, wait, mma_order, ..LoopMapping::default() }
     }
 
     fn raster(&mut self) -> Raster {
