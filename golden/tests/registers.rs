@@ -94,3 +94,22 @@ fn deep_products_compile() {
     let ptx = made(&module, false).unwrap_or_else(|e| panic!("{e}")).ptx;
     assert_eq!(ptx.matches("wgmma.mma_async").count() % 36, 0, "{ptx}");
 }
+
+/// Where blocks stand beside each other, ptxas is held to an equal share of the registers: it must take that.
+#[test]
+fn blocks_beside_each_other_assemble() {
+    let text = find("gemm").expect("a kernel of the library").text;
+    let text = text.split("\nmapping ").next().unwrap_or_default();
+    let mut beside = 0;
+    for (columns, depth) in [(8, 1), (16, 1), (16, 2), (32, 2), (48, 1), (64, 1), (64, 2), (120, 1)] {
+        for consumers in [2, 3] {
+            let teams = format!("for t: pipeline {depth}, producers 1, consumers {consumers}");
+            let tile = format!("BM = {}, BN = {columns}, BK = 64", 64 * consumers);
+            let module = under(text, &format!("{tile} {teams}"));
+            let compiled = made(&module, false).unwrap_or_else(|e| panic!("{e}"));
+            beside += u32::from(!compiled.ptx.contains("setmaxnreg"));
+            assert!(accepted(&module), "{}", module.mappings[0]);
+        }
+    }
+    assert!(beside >= 8, "{beside} of 16 divide no registers");
+}

@@ -1,6 +1,7 @@
 //! `stream_k`: programs share out the iterations of the tiles that fill no whole wave. The interpreter and the simulator give
 //! the same as one block a tile does, for any number of programs, and counters end at zero.
 
+use warplift::ir::manifest::Fact;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, parse_file};
 use warplift::kernels::find;
@@ -149,4 +150,62 @@ fn what_cannot_be_streamed_is_refused() {
         let message = error.map_or_else(|e| e.to_string(), |_| "it compiles".to_owned());
         assert!(message.contains(why), "{name} {mapping}: {message}");
     }
+}
+
+/// A kernel whose loop has so many iterations, under `stream_k`.
+fn shared_out(trips: &str, before: &str) -> String {
+    format!(
+        "kernel sums(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 4) {{
+            grid cdiv(m, 4)
+            gx = view x : f32[m, n]
+            gy = view y : f32[m, 128]
+            i = block_index
+            {before}
+            acc = for t in 0..{trips} carry s = full 0.0 : f32[4, 128] {{
+                yield s + load gx[i*4, t*128] : f32[4, 128]
+            }}
+            store gy[i*4, 0], acc
+        }}
+        mapping sums {{ for t: stream_k kernel: persistent, warps 4 }}"
+    )
+}
+
+fn refused(text: &str) -> String {
+    let mut module = parse_file(text, "k.tile").unwrap_or_else(|e| panic!("{e}"));
+    let (kernel, mapping) = (module.kernels.remove(0), module.mappings.remove(0));
+    let made = compile(&kernel, &mapping, &SM90A, &Options::default());
+    made.err().map_or_else(String::new, |e| e.to_string())
+}
+
+/// Iterations are counted in 32 bits: the launch checks that they are few enough.
+#[test]
+fn the_launch_limits_the_iterations() {
+    let text = shared_out("cdiv(n, 128)", "");
+    let mut module = parse_file(&text, "k.tile").unwrap_or_else(|e| panic!("{e}"));
+    let (kernel, mapping) = (module.kernels.remove(0), module.mappings.remove(0));
+    let made = compile(&kernel, &mapping, &SM90A, &Options::default());
+    let manifest = made.unwrap_or_else(|e| panic!("{e}")).manifest;
+    let limits = manifest
+        .facts
+        .iter()
+        .filter(|f| matches!(f, Fact::Limit { what, .. } if what.contains("iterations")));
+    assert_eq!(limits.count(), 1, "{:?}", manifest.facts);
+}
+
+/// Bounds that share their parts are looked at once: 40 lines, each of which adds the one before to itself.
+#[test]
+fn shared_bounds_take_no_longer() {
+    let lines: Vec<String> = (1..40).map(|n| format!("a{n} = min(a{}, a{})", n - 1, n - 1)).collect();
+    let text = shared_out("a39", &format!("a0 = cdiv(n, 128)\n{}", lines.join("\n")));
+    let start = std::time::Instant::now();
+    let why = refused(&text);
+    assert!(start.elapsed().as_secs() < 5, "{why}");
+}
+
+#[test]
+fn what_the_compiler_writes_is_refused_in_a_text() {
+    let why = refused(&shared_out("cdiv(n, 128)", "z = @[trips] m + 1"));
+    assert!(why.contains("`trips`") && why.contains("stream_k"), "{why}");
+    let why = refused(&shared_out("cdiv(n, 128)", "").replace("full 0.0", "full -0.0"));
+    assert!(why.contains("does not start at zero"), "{why}");
 }

@@ -27,7 +27,8 @@ impl Lower<'_, '_> {
         let [low, high] = [at.imm(0), at.imm(1)];
         let goes_on = at.imm_of(Ty::Pred, 1);
         let Attr::Loop(attr) = self.loop_attr(inst, None) else { return self.interpreted_only() };
-        let attr = LoopAttr { name: "while".to_owned(), conditional: true, ..*attr };
+        // What it carries is no bound, and says nothing of its iterations.
+        let attr = LoopAttr { name: "while".to_owned(), conditional: true, most: None, ..*attr };
         self.lower_loop(inst, vec![low, high, high, goes_on], 0, Attr::Loop(Box::new(attr)))
     }
 

@@ -12,6 +12,9 @@ use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
 use warplift_ir::tile::{BinOp, CmpOp, Facts, Inst, Kernel, Mapping, Op, ParamData, Type, Value};
 use warplift_ir::types::Elem;
 
+/// More multiprocessors than any chip has.
+const MOST_MULTIPROCESSORS: i64 = 1024;
+
 impl Lower<'_, '_> {
     /// An assertion about an argument and a constant becomes a fact that the launch checks.
     pub(super) fn lower_assert(&mut self, inst: Inst) -> Result<()> {
@@ -79,6 +82,19 @@ impl Lower<'_, '_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Makes the launch check that the iterations which programs share out are counted in 32 bits: those of two tiles for
+    /// each program at most.
+    pub(super) fn limit_shared_out(&mut self) -> Result<()> {
+        let k = self.k;
+        let Some(inst) = k.insts.keys().find(|&i| k.attrs[i].trips) else { return Ok(()) };
+        let Some(trips) = facts::launch_expr(k, k.result(inst)) else {
+            return Err(IselError::at(k, inst, "iterations that programs share out must be known at launch"));
+        };
+        let row = 2 * MOST_MULTIPROCESSORS * i64::from(self.teams * self.resident);
+        let what = format!("the iterations of a tile times {row}");
+        self.limit(Expr::op(ExprOp::Mul, trips, Expr::Const(row)), what)
     }
 
     /// Blocks to launch: the logical grid, or the number of programs that keeps the waves even.

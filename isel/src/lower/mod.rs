@@ -435,6 +435,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let neighbours = self.neighbours;
         self.check_cluster(neighbours)?;
         let grid = self.grid()?;
+        self.limit_shared_out()?;
         let cluster = neighbours * self.blocks;
         let warps = self.k.attrs[self.inst].team.warps() / self.blocks;
         let entry = self.func.entry;

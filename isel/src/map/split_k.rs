@@ -46,6 +46,9 @@ const MAX_SUM_RANK: usize = 2;
 /// # Errors
 /// A loop that does more than add up, or a kernel that has work before the loop that only one block may do.
 pub fn do_split_k(k: &mut Kernel, c: &MapContext<'_>) -> Result<()> {
+    if let Some(inst) = k.insts.keys().find(|&i| k.attrs[i].trips) {
+        return Err(IselError::at(k, inst, "`trips` is an attribute that `stream_k` writes: leave it out"));
+    }
     let form = |l: &LoopMapping| l.split_k.map(Form::Slices).or(l.stream_k.then_some(Form::Stream));
     let mut said = c.mapping.loops.iter().enumerate().filter_map(|(n, l)| Some((n, l, form(&l.1)?)));
     let Some((n, (name, looped), form)) = said.next() else { return Ok(()) };
@@ -141,12 +144,22 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str, form: Form) -> std::result::
 
 /// Whether a scalar depends on arguments and tunables alone.
 fn is_of_arguments(k: &Kernel, v: Value) -> bool {
-    let Some(def) = k.def(v) else { return k.params.iter().any(|p| p.value == v) };
-    match k.insts[def].op {
-        Op::Int(_) | Op::Dim(_) => true,
-        Op::Binary(_) | Op::Cast => k.args(def).iter().all(|&a| is_of_arguments(k, a)),
-        _ => false,
+    let (mut seen, mut todo) = (FxHashSet::default(), vec![v]);
+    while let Some(v) = todo.pop() {
+        let is = match k.def(v).map(|def| (&k.insts[def].op, def)) {
+            None => k.params.iter().any(|p| p.value == v),
+            Some((Op::Int(_) | Op::Dim(_), _)) => true,
+            Some((Op::Binary(_) | Op::Cast, def)) => {
+                todo.extend(k.args(def).iter().filter(|&&a| seen.insert(a)));
+                true
+            }
+            Some(_) => false,
+        };
+        if !is {
+            return false;
+        }
     }
+    true
 }
 
 /// Checks that the other words of a mapping go with it.
@@ -194,7 +207,8 @@ fn only_adds(k: &Kernel, looped: Inst) -> std::result::Result<(), String> {
             "" => v.to_string(),
             name => format!("`{name}`"),
         };
-        if constant(k, init) != Some(0.0) {
+        // Not at -0: sums of parts that begin at +0 are never -0.
+        if constant(k, init).is_none_or(|zero| zero.to_bits() != 0) {
             return Err(format!("{} does not start at zero", named(sum)));
         }
         let rank = k.ty(sum).shape().map_or(0, |s| s.rank());

@@ -164,6 +164,8 @@ impl Row {
     fn new(k: &mut Kernel, block: Block, programs: Value, trips: Value) -> Self {
         let grid = k.grid.clone();
         let mut s = ScalarOps { k, block };
+        // A negative extent counts as 0.
+        let grid: Vec<Value> = grid.into_iter().map(|extent| s.with(BinOp::Max, extent, 0)).collect();
         let tiles = grid.into_iter().reduce(|all, extent| s.op(BinOp::Mul, all, extent));
         let tiles = tiles.unwrap_or(programs);
         // A tile without iterations still has its end.

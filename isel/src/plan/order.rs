@@ -10,6 +10,7 @@
 //! ```
 
 use crate::tiles::{extents, memory, program_order};
+use rustc_hash::FxHashMap;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
 
 /// Why a store must be ordered; `None` if it need not be.
@@ -23,11 +24,15 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     }
     let touched = |i: Inst| memory(k, *k.args(i).first()?);
     let own = touched(store);
-    let mut clash = false;
+    let (mut clash, mut nests) = (false, None);
     k.walk(|_, i| {
         let writes = k.insts[i].op.is_write();
-        clash |=
-            writes && i != store && touched(i) == own && !are_chunks(k, store, i) && !exclude(k, store, i);
+        clash = clash
+            || writes
+                && i != store
+                && touched(i) == own
+                && !are_chunks(k, store, i)
+                && !nests.get_or_insert_with(|| Nests::of(k)).exclude(store, i);
     });
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
 }
@@ -51,16 +56,37 @@ fn stands(k: &Kernel, inst: Inst) -> bool {
     k.blocks.values().any(|d| d.insts.contains(&inst))
 }
 
-/// Whether two instructions stand on different sides of a branch.
-fn exclude(k: &Kernel, a: Inst, b: Inst) -> bool {
-    let sides = |inst: Inst| {
-        let side = |i: Inst| k.insts[i].blocks.iter().position(|&b| k.inside(b).contains(&inst));
-        let mut all = Vec::new();
-        k.walk(|_, i| all.extend(matches!(k.insts[i].op, Op::If).then(|| side(i)).flatten().map(|s| (i, s))));
-        all
-    };
-    let others = sides(b);
-    sides(a).into_iter().any(|(branch, side)| others.iter().any(|&(i, other)| i == branch && other != side))
+/// The instruction that holds each block, and the block of each instruction.
+struct Nests<'k> {
+    k: &'k Kernel,
+    holder: FxHashMap<Block, Inst>,
+    block: FxHashMap<Inst, Block>,
+}
+
+impl<'k> Nests<'k> {
+    fn of(k: &'k Kernel) -> Self {
+        let mut this = Self { k, holder: FxHashMap::default(), block: FxHashMap::default() };
+        k.walk(|block, inst| {
+            this.block.insert(inst, block);
+            this.holder.extend(k.insts[inst].blocks.iter().map(|&b| (b, inst)));
+        });
+        this
+    }
+
+    /// The branches around an instruction, each with the side on which it stands.
+    fn sides(&self, inst: Inst) -> Vec<(Inst, Block)> {
+        let out = |&inst: &Inst| self.block.get(&inst).and_then(|b| self.holder.get(b)).copied();
+        let chain = std::iter::successors(Some(inst), out);
+        let held = chain.filter_map(|i| self.block.get(&i).and_then(|&b| Some((*self.holder.get(&b)?, b))));
+        held.filter(|&(i, _)| matches!(self.k.insts[i].op, Op::If)).collect()
+    }
+
+    /// Whether two instructions stand on different sides of a branch.
+    fn exclude(&self, a: Inst, b: Inst) -> bool {
+        let others = self.sides(b);
+        let other = |branch, side| others.iter().any(|&(i, other)| i == branch && other != side);
+        self.sides(a).into_iter().any(|(branch, side)| other(branch, side))
+    }
 }
 
 /// Whether constant offsets make two stores disjoint along some dimension.

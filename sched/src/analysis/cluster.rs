@@ -100,8 +100,15 @@ impl Classes<'_, '_> {
             (None, ..) | (_, None, _) | (.., None) => return,
             _ => (Class::Varies, false),
         };
-        let together =
-            together && (!d.is_conditional_loop() || self.get(params[1]).is_some_and(Class::is_equal));
+        let together = match d.is_conditional_loop() {
+            true => {
+                // Its condition counts as soon as something is known of it.
+                self.put(params[1], self.get(d.args[3]));
+                let Some(condition) = self.get(params[1]) else { return };
+                together && condition.is_equal()
+            }
+            false => together,
+        };
         self.put(params[0], Some(counter));
         self.divide(body, !together);
         for (n, &result) in d.results.iter().enumerate() {

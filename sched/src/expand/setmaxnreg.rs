@@ -26,6 +26,10 @@ use warplift_ir::target::{Opcode, Target};
 /// spilled, with 11 it did neither (measured on a16w4).
 pub const LEFT_TO_PTXAS: u32 = 11;
 
+/// Registers that ptxas wants beside the accumulators of one `wgmma`: 26 with its left operand in shared memory, for 8 to 120
+/// columns (C7602 names the number), and 4 for a left operand in registers; in steps of 8.
+const BESIDE_ACCUMULATORS: u32 = 32;
+
 /// Divides the registers between the roles that use `setmaxnreg`. Returns whether there are enough. `needed`: registers
 /// by role.
 pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
@@ -66,7 +70,8 @@ fn beside(s: &Scheduled<'_>, needed: &[u32], target: &Target) -> Option<u32> {
     if s.launch.grid.iter().any(|extent| extent.names("sm_count")) {
         return None;
     }
-    let most = needed.iter().max().map_or(0, |n| n + LEFT_TO_PTXAS);
+    let least = s.roles.iter().map(|r| least_of_products(&r.func)).max().unwrap_or_default();
+    let most = needed.iter().max().map_or(0, |n| n + LEFT_TO_PTXAS).max(least);
     let fits = |&blocks: &u32| {
         let threads = blocks * s.threads;
         threads <= target.resident_threads
@@ -74,6 +79,15 @@ fn beside(s: &Scheduled<'_>, needed: &[u32], target: &Target) -> Option<u32> {
             && most <= target.entry_registers(threads)
     };
     (2..=target.resident_blocks).take_while(fits).last()
+}
+
+/// The least registers with which ptxas takes the products of a role.
+fn least_of_products(func: &Func<'_>) -> u32 {
+    let columns = func.insts.values().filter_map(|d| match &d.attr {
+        Attr::Wgmma(w) => Some(u32::from(w.n)),
+        _ => None,
+    });
+    columns.max().map_or(0, |n| n / 2 + BESIDE_ACCUMULATORS)
 }
 
 /// Gives all threads of so many blocks the same number of registers, from the launch on.

@@ -260,6 +260,10 @@ fn same_loads(
     free: impl Fn(&Vec<Buffer>) -> bool,
 ) -> Option<(Inst, Vec<Buffer>)> {
     let func = &program.func;
+    // The bounds of a loop that decides for itself do not tell its iterations.
+    if [first, second].iter().any(|&i| func.insts[i].is_conditional_loop()) {
+        return None;
+    }
     let [a, b] = [first, second].map(|i| func.insts[i].blocks[0]);
     let counters = (func.blocks[a].params[0], func.blocks[b].params[0]);
     let bounds = func.insts[first].args.iter().zip(func.insts[second].args).take(3);

@@ -56,6 +56,10 @@ impl Verifier<'_> {
     }
 
     fn results(&mut self, inst: Inst, results: &[Type], carried: &[Type]) {
+        // What an address stands for must be known where it is used.
+        if carried.iter().any(|t| matches!(t, Type::Ptr(_))) {
+            self.error_at(inst, "a loop carries no pointers: carry an index of a view");
+        }
         if !same_types(results, carried) {
             let [carried, results] = [carried, results].map(|t| self.list(t));
             self.error_at(inst, format!("carries {carried} but gives {results}"));
