@@ -11,8 +11,9 @@
 //! another matter: regalloc2 has 64 of that class. Where a function needs more, descriptors get names behind those.
 
 use crate::NAMES;
-use crate::liveness::{Liveness, per_value, uses};
+use crate::liveness::{Liveness, uses};
 use crate::normalize::Normalized;
+use crate::table::per_value;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Reg, Value};
 use warplift_ir::target::Opcode;

@@ -33,6 +33,7 @@ mod ranges;
 mod rematerialize;
 mod scalars;
 mod shape;
+mod table;
 #[cfg(test)]
 mod tests;
 mod webs;

@@ -112,13 +112,6 @@ pub(crate) fn uses(normal: &Normalized<'_>, inst: Inst, mut visit: impl FnMut(Va
     data.guard.map(|g| g.pred).into_iter().chain(passed).filter(|&v| occupies(normal, v)).for_each(visit);
 }
 
-/// A table with room for all values of a function.
-pub(crate) fn per_value<T: Clone + Default>(func: &Func<'_>) -> SecondaryMap<Value, T> {
-    let mut table = SecondaryMap::new();
-    table.resize(func.values.len());
-    table
-}
-
 impl Liveness {
     pub(crate) fn compute(normal: &Normalized<'_>) -> Self {
         let func = &normal.func;

@@ -17,10 +17,11 @@
 //!
 //! Slices and joins make nothing: their registers are those of other values ([`Planned::content`]).
 
-use crate::liveness::{Liveness, per_value};
+use crate::liveness::Liveness;
 use crate::normalize::Normalized;
 use crate::planned::{ANY, Planned};
 use crate::ranges::{Ranges, releases_before_wait};
+use crate::table::per_value;
 use std::ops::Range;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{IndexMap, InstData, Value};

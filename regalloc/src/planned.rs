@@ -5,9 +5,10 @@
 //! that meet them at block parameters follow.
 
 use crate::descriptors::Descriptors;
-use crate::liveness::{occupies, per_value};
+use crate::liveness::occupies;
 use crate::normalize::Normalized;
 use crate::shape::View;
+use crate::table::per_value;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Inst, InstData, Ty, Value};
 use warplift_ir::target::Opcode;

@@ -8,11 +8,12 @@
 //! - The assembler's stack pointer counts 1.
 
 use crate::error::{Heaviest, Heavy};
-use crate::liveness::{Liveness, occupies, per_value, uses};
+use crate::liveness::{Liveness, occupies, uses};
 use crate::normalize::Normalized;
 use crate::pieces::walk;
 use crate::planned::Planned;
 use crate::ranges::Ranges;
+use crate::table::per_value;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Func, Inst, Ty, Value};
 use warplift_ir::target::Target;

@@ -14,7 +14,7 @@
 //!   beside the accumulator. Before a product they go before the `wgmma.fence` that orders register writes.
 
 use crate::literals::takes_literal;
-use crate::liveness::per_value;
+use crate::table::per_value;
 use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Guard, IndexMap, Inst, NewInst, Value};

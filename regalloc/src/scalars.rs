@@ -5,9 +5,10 @@
 
 use crate::descriptors::Names;
 use crate::literals::takes_literal;
-use crate::liveness::{Liveness, occupies, per_value};
+use crate::liveness::{Liveness, occupies};
 use crate::normalize::Normalized;
 use crate::planned::Planned;
+use crate::table::per_value;
 use crate::{Budget, NAMES, RegallocError};
 use regalloc2::{
     Allocation, AllocationKind, Block, Edit, Inst, InstPosition, InstRange, MachineEnv, Operand, Output,
