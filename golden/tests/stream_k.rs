@@ -192,11 +192,11 @@ fn the_launch_limits_the_iterations() {
     assert_eq!(limits.count(), 1, "{:?}", manifest.facts);
 }
 
-/// Bounds that share their parts are looked at once: 40 lines, each of which adds the one before to itself.
+/// Bounds that share their parts are looked at once: 30 lines, each of which takes the one before twice.
 #[test]
 fn shared_bounds_take_no_longer() {
-    let lines: Vec<String> = (1..40).map(|n| format!("a{n} = min(a{}, a{})", n - 1, n - 1)).collect();
-    let text = shared_out("a39", &format!("a0 = cdiv(n, 128)\n{}", lines.join("\n")));
+    let lines: Vec<String> = (1..30).map(|n| format!("a{n} = min(a{}, a{})", n - 1, n - 1)).collect();
+    let text = shared_out("a29", &format!("a0 = cdiv(n, 128)\n{}", lines.join("\n")));
     let start = std::time::Instant::now();
     let why = refused(&text);
     assert!(start.elapsed().as_secs() < 5, "{why}");
@@ -208,4 +208,11 @@ fn what_the_compiler_writes_is_refused_in_a_text() {
     assert!(why.contains("`trips`") && why.contains("stream_k"), "{why}");
     let why = refused(&shared_out("cdiv(n, 128)", "").replace("full 0.0", "full -0.0"));
     assert!(why.contains("does not start at zero"), "{why}");
+}
+
+#[test]
+fn iterations_are_known_at_launch() {
+    let why = refused(&shared_out("n >> 7", ""));
+    assert!(why.contains("stream_k") && why.contains("known at launch"), "{why}");
+    assert_eq!(refused(&shared_out("max(n / 128 - 1, 0)", "")), "");
 }

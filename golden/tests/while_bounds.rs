@@ -40,70 +40,44 @@ fn carried_values_are_no_bounds() {
     }
 }
 
-/// Both parts of a tile's work read the same tiles, in loops that run unequally often.
-const UNEQUAL: [&str; 2] = [
-    "kernel share(x: ptr<f32> align 16, y: ptr<f32> align 16, lim: ptr<i32>, m: i32) {
-            grid m
-            gx = view x : f32[m, 128]
-            gl = view lim : i32[1]
-            gy = view y : f32[m, 128]
-            i = block_index
-            zero = full 0.0 : f32[1, 128]
-            n = load gl[0] : i32
-            q = for t in 0..1 carry q0 = zero {
-                tx = load gx[i, 0] : f32[1, 128]
-                yield q0 + tx * 2.0
-            }
-            tot = reduce_sum(q, 1)
-            a, s = while carry a0 = 0, s0 = zero {
-                ty = load gx[i, 0] : f32[1, 128]
-                a1 = a0 + 1
-                z = ty * expand_dims(tot, 1)
-                yield a1 < n, a1, s0 + z
-            }
-            store gy[i, 0], s
-        }
-        mapping share {
-            array x: staged
-            kernel: persistent, warps 4, epilogue warps
-        }",
-    "kernel share2(x: ptr<f32> align 16, y: ptr<f32> align 16, lim: ptr<i32>, m: i32) {
+/// Both parts of a tile's work read the same tiles, in loops that run unequally often: the first as `before` says, the second as
+/// often as the last number of `lim`.
+fn unequal(before: &str) -> String {
+    format!(
+        "kernel share(x: ptr<f32> align 16, y: ptr<f32> align 16, lim: ptr<i32>, m: i32) {{
             grid m
             gx = view x : f32[m, 128]
             gl = view lim : i32[2]
             gy = view y : f32[m, 128]
             i = block_index
             zero = full 0.0 : f32[1, 128]
-            n0 = load gl[0] : i32
-            n1 = load gl[1] : i32
-            a, b, c, q = while carry a0 = 0, b0 = 3, c0 = 1, q0 = zero {
-                tx = load gx[i, 0] : f32[1, 128]
-                a1 = a0 + 1
-                yield a1 < n0, a1, b0, c0, q0 + tx * 2.0
-            }
-            tot = reduce_sum(q, 1)
-            d, s = while carry d0 = 0, s0 = zero {
+            first = load gl[0] : i32
+            second = load gl[1] : i32
+            {before}
+            total = reduce_sum(q, 1)
+            a, s = while carry a0 = 0, s0 = zero {{
                 ty = load gx[i, 0] : f32[1, 128]
-                d1 = d0 + 1
-                z = ty * expand_dims(tot, 1)
-                yield d1 < n1, d1, s0 + z
-            }
+                yield a0 + 1 < second, a0 + 1, s0 + ty * expand_dims(total, 1)
+            }}
             store gy[i, 0], s
-        }
-        mapping share2 {
-            array x: staged
-            kernel: persistent, warps 4, epilogue warps
-        }",
-];
+        }}
+        mapping share {{ array x: staged kernel: persistent, warps 4, epilogue warps }}"
+    )
+}
 
 #[test]
 fn loops_that_run_unequally_share_no_stages() {
-    let [share, both] = UNEQUAL;
-    for trips in [1, 2, 7] {
-        check(share, &[("m", 300)], &[("lim", Given::I32(&[trips]))]);
-    }
-    for trips in [[7, 6], [2, 3], [1, 1]] {
-        check(both, &[("m", 300)], &[("lim", Given::I32(&trips))]);
+    let tile = "load gx[i, 0] : f32[1, 128]";
+    let once = format!("q = for t in 0..1 carry q0 = zero {{ yield q0 + ({tile}) * 2.0 }}");
+    let often = format!(
+        "b, c, d, q = while carry b0 = 0, c0 = 3, d0 = 1, q0 = zero {{
+            yield b0 + 1 < first, b0 + 1, c0, d0, q0 + ({tile}) * 2.0
+        }}"
+    );
+    for (before, all) in [(&once, [[0, 1], [0, 2], [0, 7]]), (&often, [[7, 6], [2, 3], [1, 1]])] {
+        for trips in all {
+            check(&unequal(before), &[("m", 300)], &[("lim", Given::I32(&trips))]);
+        }
     }
 }
 

@@ -45,6 +45,11 @@ pub(crate) fn accessed(k: &Kernel, inst: Inst) -> Value {
     }
 }
 
+/// What makes the iterations of a tile that programs share out, if they do (`stream_k`).
+pub(crate) fn shared_trips(k: &Kernel) -> Option<Inst> {
+    k.insts.keys().find(|&i| k.attrs[i].trips)
+}
+
 /// The dimension of a view whose stride is known to be 1.
 pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
     Window::of(k, view)?.unit(k)

@@ -213,6 +213,19 @@ impl InstData<'_> {
     pub fn is_conditional_loop(&self) -> bool {
         matches!(&self.attr, Attr::Loop(l) if l.conditional)
     }
+
+    /// First value, end and step of a loop's counter. `None` for other rows, and for a conditional loop: its operands have
+    /// the form of bounds and tell nothing of its iterations.
+    pub fn loop_bounds(&self) -> Option<[Value; 3]> {
+        match self.args {
+            &[low, high, step, ..]
+                if self.op == crate::target::Opcode::For && !self.is_conditional_loop() =>
+            {
+                Some([low, high, step])
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Attributes beyond the opcode, by kind of row.

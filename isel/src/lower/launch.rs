@@ -6,6 +6,7 @@
 //! ```
 
 use super::Lower;
+use crate::tiles::shared_trips;
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashSet;
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
@@ -88,7 +89,7 @@ impl Lower<'_, '_> {
     /// each program at most.
     pub(super) fn limit_shared_out(&mut self) -> Result<()> {
         let k = self.k;
-        let Some(inst) = k.insts.keys().find(|&i| k.attrs[i].trips) else { return Ok(()) };
+        let Some(inst) = shared_trips(k) else { return Ok(()) };
         let Some(trips) = facts::launch_expr(k, k.result(inst)) else {
             return Err(IselError::at(k, inst, "iterations that programs share out must be known at launch"));
         };
@@ -129,7 +130,7 @@ impl Lower<'_, '_> {
             let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs.clone());
             let waves = Expr::op(ExprOp::Max, waves, one());
             // Programs that share out tiles have work wherever a tile ends.
-            let streamed = self.k.attrs.values().any(|a| a.trips);
+            let streamed = shared_trips(self.k).is_some();
             let programs = if streamed { programs } else { Expr::op(ExprOp::CeilDiv, tiles, waves) };
             return Ok([spread(whole(Expr::op(ExprOp::CeilDiv, programs, teams))), one(), one()]);
         }

@@ -18,7 +18,8 @@ use super::MapContext;
 use super::mma_variant::consumers;
 use super::scalar_ops::{I32, ScalarOps, scalar};
 use super::work_items::{MAX_PARTS, Places, WorkItem, section_of_tile, slice_of_tile};
-use crate::tiles::{constant, extents, loop_name};
+use crate::facts::launch_expr;
+use crate::tiles::{constant, extents, loop_name, shared_trips};
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{
@@ -46,7 +47,7 @@ const MAX_SUM_RANK: usize = 2;
 /// # Errors
 /// A loop that does more than add up, or a kernel that has work before the loop that only one block may do.
 pub fn do_split_k(k: &mut Kernel, c: &MapContext<'_>) -> Result<()> {
-    if let Some(inst) = k.insts.keys().find(|&i| k.attrs[i].trips) {
+    if let Some(inst) = shared_trips(k) {
         return Err(IselError::at(k, inst, "`trips` is an attribute that `stream_k` writes: leave it out"));
     }
     let form = |l: &LoopMapping| l.split_k.map(Form::Slices).or(l.stream_k.then_some(Form::Stream));
@@ -67,6 +68,12 @@ pub fn do_split_k(k: &mut Kernel, c: &MapContext<'_>) -> Result<()> {
         Ok(looped) => looped,
         Err(why) => return refuse(&why),
     };
+    let known = |&bound: &Value| launch_expr(k, bound).is_some();
+    if form == Form::Stream && !k.args(looped)[..2].iter().all(known) {
+        return refuse(
+            "its iterations are not known at launch: of sums, products, quotients, minima and maxima they are",
+        );
+    }
     let threads = threads(c.mapping);
     let registers = (c.target.registers / (threads + PRODUCER)).min(c.target.thread_registers);
     Split { form, looped, threads, registers, looks: k.insts[looped].loc }.rewrite(k);

@@ -17,7 +17,8 @@
 //! item 0 is a whole tile. [`Deal`] makes the other numbers when the loop over tiles is made.
 
 use super::scalar_ops::{ScalarOps, scalar};
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
+use crate::tiles::shared_trips;
+use warplift_ir::tile::{BinOp, Block, Kernel, Op, Value};
 
 /// Parts of a tile at most that `stream_k` makes.
 pub(super) const MAX_PARTS: u32 = 4;
@@ -202,7 +203,7 @@ pub(super) struct Deal {
 impl Deal {
     /// Counts the items of a program. The last dimension of the grid is that of items.
     pub fn new(k: &mut Kernel, id: Value, programs: Value) -> Option<Self> {
-        let trips = k.insts.keys().find(|&i| k.attrs[i].trips).map(|i: Inst| k.result(i))?;
+        let trips = k.result(shared_trips(k)?);
         let entry = k.entry;
         let items = k.grid.pop();
         let row = Row::new(k, entry, programs, trips);

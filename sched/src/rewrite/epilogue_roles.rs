@@ -260,15 +260,11 @@ fn same_loads(
     free: impl Fn(&Vec<Buffer>) -> bool,
 ) -> Option<(Inst, Vec<Buffer>)> {
     let func = &program.func;
-    // The bounds of a loop that decides for itself do not tell its iterations.
-    if [first, second].iter().any(|&i| func.insts[i].is_conditional_loop()) {
-        return None;
-    }
+    let bounds = func.insts[first].loop_bounds()?.into_iter().zip(func.insts[second].loop_bounds()?);
     let [a, b] = [first, second].map(|i| func.insts[i].blocks[0]);
     let counters = (func.blocks[a].params[0], func.blocks[b].params[0]);
-    let bounds = func.insts[first].args.iter().zip(func.insts[second].args).take(3);
     let mut seen = FxHashSet::default();
-    let same_bounds = bounds.into_iter().all(|(&x, &y)| is_same(func, (x, y), counters, &mut seen));
+    let same_bounds = bounds.into_iter().all(|(x, y)| is_same(func, (x, y), counters, &mut seen));
     let same = |others: &Vec<Buffer>| {
         others.len() == group.len()
             && others

@@ -236,10 +236,8 @@ impl Loop {
     fn of(func: &Func<'_>, tiles: Block) -> Option<Self> {
         let d = &func.insts[func.blocks[tiles].insts[last_loop(func, tiles).ok()?]];
         let Attr::Loop(attr) = &d.attr else { return None };
-        if attr.conditional {
-            return None;
-        }
-        let counts = (func.constant(d.args[0]), func.constant(d.args[2])) == (Some(0), Some(1));
+        let [low, _, step] = d.loop_bounds()?;
+        let counts = (func.constant(low), func.constant(step)) == (Some(0), Some(1));
         let body = d.blocks[0];
         attr.most.filter(|&most| counts && most > 0).map(|most| Self {
             tiles,
