@@ -9,6 +9,7 @@
 use crate::IselError;
 use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use warplift_ir::layout::Axis;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
@@ -65,14 +66,15 @@ pub fn loop_name(kernel: &Kernel, inst: Inst) -> Option<&str> {
 
 /// All instructions; an outer one precedes its body.
 pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
-    let mut order = Vec::new();
-    k.walk(|_, inst| order.push(inst));
-    order
+    k.inside(k.entry)
 }
 
 /// The instructions that use each value, in program order.
-pub(crate) fn users(k: &Kernel) -> FxHashMap<Value, Vec<Inst>> {
-    let mut users: FxHashMap<Value, Vec<Inst>> = FxHashMap::default();
+pub(crate) type Users = FxHashMap<Value, SmallVec<[Inst; 2]>>;
+
+/// The users of all values.
+pub(crate) fn users(k: &Kernel) -> Users {
+    let mut users = Users::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
     users
 }

@@ -36,6 +36,7 @@ use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Way, verify_mapping};
 
 pub use propose::mappings;
+#[cfg(feature = "bundle")]
 pub(crate) use rough::predict as predict_roughly;
 
 /// Time after which no further candidate is compiled.

@@ -331,17 +331,19 @@ impl Builder {
     }
 
     /// The next slower digit of an input axis: `extent` values, each adding `column` (one number for each output).
-    pub fn add(self, axis: Axis, extent: u64, column: &[u64]) -> Builder {
-        self.digit(axis, extent, column, false)
+    pub fn add(mut self, axis: Axis, extent: u64, column: &[u64]) -> Builder {
+        self.digit(axis, extent, column, false);
+        self
     }
 
     /// The next slower digit of an input axis: a bit that is exclusive-or-ed as `column`.
-    pub fn xor(self, axis: Axis, column: &[u64]) -> Builder {
-        self.digit(axis, 2, column, true)
+    pub fn xor(mut self, axis: Axis, column: &[u64]) -> Builder {
+        self.digit(axis, 2, column, true);
+        self
     }
 
     /// Appends a digit; the first error is kept for [`build`](Builder::build).
-    fn digit(mut self, axis: Axis, extent: u64, column: &[u64], xor: bool) -> Builder {
+    pub(super) fn digit(&mut self, axis: Axis, extent: u64, column: &[u64], xor: bool) {
         let index = self.index(axis);
         match times(self.ins[index].1, extent, "extent", axis) {
             Ok(e) => self.ins[index].1 = e,
@@ -356,7 +358,6 @@ impl Builder {
             true => Run::bit(axis, column),
             false => Run::strided(axis, extent, column),
         });
-        self
     }
 
     /// The layout. Refuses zero extents, coordinates beyond the outputs, and swizzles that meet carries.

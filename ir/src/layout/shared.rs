@@ -102,11 +102,12 @@ pub fn swizzled(rows: u64, cols: u64, elem_bits: u64, swizzle_bytes: u64) -> Res
     let pitch = swizzle_bytes * 8 / elem_bits;
     let slabs = multiple(FORM, "cols", cols, pitch, "it is a multiple of the swizzle's row")?;
     let [row, col] = tile(rows, cols);
-    let layout = Builder::new(&[(Axis::Mem, rows * cols)]).axis(row.0).axis(col.0);
+    let mut layout = Builder::new(&[(Axis::Mem, rows * cols)]).axis(row.0).axis(col.0);
     let swizzle = Swizzle { span: swizzle_bytes, elem_bits };
-    let layout = swizzle.digit(layout, row.0, rows, pitch);
-    let layout = swizzle.digit(layout, col.0, pitch, 1);
-    swizzle.digit(layout, col.0, slabs, rows * pitch).build()
+    swizzle.digit(&mut layout, row.0, rows, pitch);
+    swizzle.digit(&mut layout, col.0, pitch, 1);
+    swizzle.digit(&mut layout, col.0, slabs, rows * pitch);
+    layout.build()
 }
 
 /// A swizzling mode of TMA and `wgmma` for elements of a size.
@@ -125,14 +126,14 @@ impl Swizzle {
     }
 
     /// A digit of the linear layout, bit by bit through the swizzle; what lies beyond its period only adds.
-    fn digit(self, mut layout: Builder, axis: Axis, extent: u64, stride: u64) -> Builder {
+    fn digit(self, layout: &mut Builder, axis: Axis, extent: u64, stride: u64) {
         let period = 8 * self.span * 8 / self.elem_bits;
         let (mut extent, mut stride) = (extent, stride);
         while extent.is_multiple_of(2) && !stride.is_multiple_of(period) {
-            layout = layout.xor(axis, &[self.move_to(stride)]);
+            layout.digit(axis, 2, &[self.move_to(stride)], true);
             extent /= 2;
             stride *= 2;
         }
-        layout.add(axis, extent, &[stride])
+        layout.digit(axis, extent, &[stride], false);
     }
 }

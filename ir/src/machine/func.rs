@@ -321,8 +321,8 @@ impl NewInst {
         Self {
             op,
             attr: Attr::None,
-            args: args.into(),
-            results: results.into(),
+            args: SmallVec::from_slice(args),
+            results: SmallVec::from_slice(results),
             maps: smallvec![],
             guard: None,
             blocks: smallvec![],

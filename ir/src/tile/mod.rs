@@ -46,7 +46,7 @@ pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify
 
 use crate::types::Elem;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap, SecondaryMap, entity_impl};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// A value: result of an instruction or parameter of a block.
@@ -275,7 +275,7 @@ pub struct Kernel {
     pub pool: ListPool<Value>,
 }
 
-/// Nested blocks for which a walk allocates once.
+/// Nested blocks for which a walk allocates nothing.
 const WALK_DEPTH: usize = 8;
 
 impl Kernel {
@@ -422,28 +422,39 @@ impl Kernel {
 
     /// Visits the instructions of a block in program order, and those inside them.
     pub fn walk_block(&self, block: Block, mut visit: impl FnMut(Block, Inst)) {
-        let mut stack = Vec::with_capacity(WALK_DEPTH);
-        stack.push((block, 0usize));
+        self.find_in_block(block, |block, inst| {
+            visit(block, inst);
+            false
+        });
+    }
+
+    /// Whether a condition holds for an instruction of a block or for one inside it, in program order up to the first.
+    fn find_in_block(&self, block: Block, mut is: impl FnMut(Block, Inst) -> bool) -> bool {
+        let mut stack: SmallVec<[(Block, usize); WALK_DEPTH]> = smallvec![(block, 0)];
         while let Some((block, at)) = stack.pop() {
             let Some(&inst) = self.blocks[block].insts.get(at) else {
                 continue;
             };
             stack.push((block, at + 1));
-            visit(block, inst);
+            if is(block, inst) {
+                return true;
+            }
             stack.extend(self.insts[inst].blocks.iter().rev().map(|&b| (b, 0)));
         }
+        false
     }
 
     /// The instructions of a block and those inside them, in program order.
     pub fn inside(&self, block: Block) -> Vec<Inst> {
-        let mut all = Vec::new();
+        let most = if block == self.entry { self.insts.len() } else { self.blocks[block].insts.len() };
+        let mut all = Vec::with_capacity(most);
         self.walk_block(block, |_, inst| all.push(inst));
         all
     }
 
     /// Whether an instruction, or one inside it, satisfies a condition.
     pub fn any_inside(&self, inst: Inst, mut is: impl FnMut(Inst) -> bool) -> bool {
-        is(inst) || self.insts[inst].blocks.iter().any(|&b| self.inside(b).into_iter().any(&mut is))
+        is(inst) || self.insts[inst].blocks.iter().any(|&b| self.find_in_block(b, |_, inst| is(inst)))
     }
 
     /// The value of a constant scalar, looking through nothing but constants and resolved dims.

@@ -151,6 +151,9 @@ struct Lower<'k, 'a> {
     first_of: FxHashMap<Value, Value>,
 }
 
+/// Machine instructions and values for each operation of the tile IR, for which there is room from the start.
+const OF_OPERATION: usize = 6;
+
 /// Lowers a mapped kernel under its plan.
 ///
 /// # Errors
@@ -166,7 +169,8 @@ pub fn do_lower<'a>(
     let has_versions = !plan.uses.is_empty() || !plan.made.is_empty();
     let versions = has_versions.then(|| versions::do_versions(k, plan));
     let (k, plan) = versions.as_ref().map_or((k, plan), |(k, plan)| (k, plan));
-    let func = Func::new(bump);
+    let mut func = Func::new(bump);
+    func.reserve(OF_OPERATION * k.insts.len(), OF_OPERATION * k.insts.len());
     let first = k.blocks[k.entry].insts.first().copied();
     let (tests, sums) = select::do_tests(k);
     let mut l = Lower {

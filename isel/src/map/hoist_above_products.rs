@@ -15,8 +15,8 @@
 //! What is computed for the sums that a product begins with goes right before the conversion of its operands: another
 //! product may run meanwhile, and the scheduler finds the same places whatever the text's order was.
 
-use crate::tiles::{memory, program_order, users, written};
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::tiles::{Users, memory, program_order, users, written};
+use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
 
 /// Reorders the bodies of loops of products.
@@ -53,13 +53,7 @@ fn lower_sums(k: &mut Kernel, block: Block, product: Inst) {
 }
 
 /// Arithmetic on tiles that serves only some operands of a product.
-fn only_for(
-    k: &Kernel,
-    above: &[Inst],
-    product: Inst,
-    operands: &[Value],
-    users: &FxHashMap<Value, Vec<Inst>>,
-) -> FxHashSet<Inst> {
+fn only_for(k: &Kernel, above: &[Inst], product: Inst, operands: &[Value], users: &Users) -> FxHashSet<Inst> {
     let mut found: FxHashSet<Inst> = FxHashSet::default();
     for &inst in above.iter().rev() {
         let op = &k.insts[inst].op;

@@ -132,9 +132,12 @@ fn largest_divisor(n: u64, room: u64) -> u64 {
 pub(super) fn pieces(layout: &Layout, unit: Option<usize>, bits: u64, piece: u64) -> u64 {
     let lane = layout.ins().iter().position(|a| a.0 == Axis::Lane);
     let mut touched = FxHashSet::default();
+    let mut thread = vec![0; layout.ins().len()];
     for l in 0..layout.in_extent(Axis::Lane) {
-        let at: Vec<u64> = (0..layout.ins().len()).map(|i| if Some(i) == lane { l } else { 0 }).collect();
-        let mut at = layout.apply(&at);
+        if let Some(lane) = lane {
+            thread[lane] = l;
+        }
+        let mut at = layout.apply(&thread);
         if let Some(unit) = unit {
             at[unit] = at[unit] * bits / 8 / piece;
         }

@@ -14,8 +14,8 @@
 //! for another reduction, the sum stays beside it.
 
 use super::types::Plan;
-use crate::tiles::{above_lanes, users};
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::tiles::{Users, above_lanes, users};
+use rustc_hash::FxHashSet;
 use warplift_ir::layout::{Axis, Basis, Layout};
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, ReduceOp, Type, Value};
 
@@ -34,12 +34,7 @@ pub(super) fn do_partial_sums(k: &Kernel, order: &[Inst], plan: &mut Plan) {
 }
 
 /// The sums of a loop, each with its reductions.
-fn sums(
-    k: &Kernel,
-    users: &FxHashMap<Value, Vec<Inst>>,
-    looped: Inst,
-    plan: &Plan,
-) -> Vec<(Value, Vec<Inst>)> {
+fn sums(k: &Kernel, users: &Users, looped: Inst, plan: &Plan) -> Vec<(Value, Vec<Inst>)> {
     let of = |n: usize| Sum::new(k, users, looped, n).and_then(|s| s.reductions(plan));
     let results = k.results(looped).iter().enumerate();
     results.filter_map(|(n, &result)| Some((result, of(n)?))).collect()
@@ -69,7 +64,7 @@ struct Sum<'k> {
 
 impl<'k> Sum<'k> {
     /// Carried value `n` of a loop, if it is such a sum.
-    fn new(k: &'k Kernel, users: &FxHashMap<Value, Vec<Inst>>, inst: Inst, n: usize) -> Option<Self> {
+    fn new(k: &'k Kernel, users: &Users, inst: Inst, n: usize) -> Option<Self> {
         let body = &k.blocks[k.insts[inst].blocks[0]];
         let (carried, last) = (body.params[1 + n], *body.insts.last()?);
         let (start, yielded) = (k.args(inst)[3 + n], *k.args(last).get(n)?);
