@@ -7,14 +7,15 @@
 //!  compared             8                       520                2 comparisons instead of 16
 //! ```
 
-use super::Lower;
 use super::coords::{axis_weight, register_coord};
+use super::{Low, Lower};
+use crate::Result;
 use crate::facts::{divisor, gcd};
 use crate::tiles::equal_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Value};
 
 /// From this constant on, sums may wrap around and are no longer in order.
 const FAR: i64 = 1 << 30;
@@ -22,6 +23,8 @@ const FAR: i64 = 1 << 30;
 /// The numbers of a fragment: the offset of each register from the thread's first number.
 #[derive(Clone, Debug)]
 pub(super) struct IotaRange {
+    /// The thread's first number.
+    base: machine::Value,
     parts: Vec<(i64, machine::Value)>,
     /// A divisor of every thread's first number.
     multiple: i64,
@@ -37,7 +40,7 @@ impl Lower<'_, '_> {
         &mut self,
         layout: &Layout,
         dim: usize,
-    ) -> crate::Result<(machine::Value, Box<[u16]>)> {
+    ) -> Result<(machine::Value, Box<[u16]>)> {
         let base = self.thread_coord(layout, dim)?;
         let all: Vec<u64> =
             (0..layout.in_extent(Axis::Reg)).map(|r| register_coord(layout, r)[dim]).collect();
@@ -47,13 +50,15 @@ impl Lower<'_, '_> {
         let parts = few.iter().map(|&offset| (offset as i64, self.moved_copy(base, offset as i64))).collect();
         let threads = layout.ins().iter().filter(|(axis, _)| axis_weight(layout, *axis).is_some());
         let steps = threads.flat_map(|(axis, _)| layout.basis(*axis)).map(|b| b.out[dim] as i64);
-        let r = self.joined(IotaRange { parts, multiple: steps.fold(0, gcd) });
+        let r = self.joined(IotaRange { base, parts, multiple: steps.fold(0, gcd) });
         Ok((r, all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect()))
     }
 
     fn moved_copy(&mut self, base: machine::Value, by: i64) -> machine::Value {
-        let sum = self.at().add_imm(base, by);
-        self.at().op(Opcode::Mov, &[sum], Ty::B32)
+        match by {
+            0 => self.at().op(Opcode::Mov, &[base], Ty::B32),
+            _ => self.at().add_imm(base, by),
+        }
     }
 
     fn joined(&mut self, iota_ranges: IotaRange) -> machine::Value {
@@ -67,12 +72,56 @@ impl Lower<'_, '_> {
     /// Adds a constant to numbers.
     pub(super) fn iota_ranges_moved(&mut self, x: machine::Value, by: Value) -> Option<machine::Value> {
         let by = self.k.int_const(equal_elements(self.k, by)?).filter(|by| by.abs() < FAR)?;
-        let IotaRange { parts, multiple } = self.iota_ranges.get(&x)?.clone();
+        let IotaRange { base, parts, multiple } = self.iota_ranges.get(&x)?.clone();
         if parts.iter().any(|p| (p.0 + by).abs() >= FAR) {
             return None;
         }
         let parts = parts.into_iter().map(|(o, v)| (o + by, self.moved_copy(v, by))).collect();
-        Some(self.joined(IotaRange { parts, multiple }))
+        Some(self.joined(IotaRange { base, parts, multiple }))
+    }
+
+    /// A sum or difference with the numbers of a dimension: the scalar part is added once, and each number that the
+    /// thread then has is made once. Numbers that differ along two dimensions may still be few: `row - column` has 34
+    /// where 2 rows meet 32 columns.
+    ///
+    /// ```text
+    ///  (row + i) - (column + j)     base = (row0 + i) - (column0 + j)     base, base - 1, base + 8, base + 7, ..
+    /// ```
+    pub(super) fn iota_sum(&mut self, result: Value, op: BinOp, args: &[Value]) -> Result<bool> {
+        let (Opcode::AddS32 | Opcode::SubS32) = row(op) else { return Ok(false) };
+        let sides = [self.side(args[0])?, self.side(args[1])?];
+        let [Some(x), Some(y)] = sides else { return Ok(false) };
+        let regs = usize::from(self.result_regs(result)?);
+        let sign = if op == BinOp::Sub { -1 } else { 1 };
+        let all: Vec<i64> = (0..regs).map(|r| x.offset(r) + sign * y.offset(r)).collect();
+        let mut few = all.clone();
+        few.sort_unstable();
+        few.dedup();
+        if x.offsets.is_empty() && y.offsets.is_empty() || few.len() == regs {
+            return Ok(false);
+        }
+        let base = self.at().op(row(op), &[x.base, y.base], Ty::B32);
+        let parts = few.iter().map(|&o| (o, self.moved_copy(base, o))).collect();
+        // The sum may wrap around, so its numbers are not grouped.
+        let r = self.joined(IotaRange { base, parts, multiple: 1 });
+        let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
+        self.env.insert(result, Low::Picked(r, table));
+        Ok(true)
+    }
+
+    /// An operand as a number of the thread with an offset for each register; `None` for other tiles.
+    fn side(&mut self, v: Value) -> Result<Option<Side>> {
+        Ok(match self.env.get(&v).cloned() {
+            Some(Low::Splat(_)) => Some(Side { base: self.operand(v)?.0, offsets: Vec::new() }),
+            Some(Low::Reg(r)) if !self.func.ty(r).is_frag() => {
+                Some(Side { base: self.operand(v)?.0, offsets: Vec::new() })
+            }
+            Some(Low::Picked(x, table)) => self.iota_ranges.get(&x).map(|range| {
+                let offsets = table.iter().map(|&t| range.parts[usize::from(t)].0).collect();
+                Side { base: range.base, offsets }
+            }),
+            _ => None,
+        })
     }
 
     /// Numbers for a comparison with a bound: those that are known to be on the same side become one.
@@ -82,7 +131,7 @@ impl Lower<'_, '_> {
 
     fn grouped(&mut self, cmp: CmpOp, (x, map): &Operand, bound: Value) -> Option<Operand> {
         let IndexMap::Table(table) = map else { return None };
-        let IotaRange { parts, multiple } = self.iota_ranges.get(x)?.clone();
+        let IotaRange { base, parts, multiple } = self.iota_ranges.get(x)?.clone();
         // `c < n` equals `floor(c) < n` if `n` is such a floor; this is not true of `c <= n`.
         let bound = equal_elements(self.k, bound).filter(|_| matches!(cmp, CmpOp::Lt | CmpOp::Ge))?;
         let step = gcd(multiple, divisor(self.k, bound));
@@ -100,7 +149,28 @@ impl Lower<'_, '_> {
         }
         (few.len() < parts.len()).then(|| {
             let table = table.iter().map(|&t| of_part[usize::from(t)]).collect();
-            (self.joined(IotaRange { parts: few, multiple }), IndexMap::Table(table))
+            (self.joined(IotaRange { base, parts: few, multiple }), IndexMap::Table(table))
         })
+    }
+}
+
+/// An operand of a sum: one number, or a number with an offset for each register.
+struct Side {
+    base: machine::Value,
+    offsets: Vec<i64>,
+}
+
+impl Side {
+    fn offset(&self, register: usize) -> i64 {
+        self.offsets.get(register).copied().unwrap_or(0)
+    }
+}
+
+/// The row of a sum or a difference of numbers; other operations have none here.
+fn row(op: BinOp) -> Opcode {
+    match op {
+        BinOp::Add => Opcode::AddS32,
+        BinOp::Sub => Opcode::SubS32,
+        _ => Opcode::Undef,
     }
 }

@@ -173,6 +173,9 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Picked(moved, table));
             return Ok(());
         }
+        if self.iota_sum(result, op, args)? {
+            return Ok(());
+        }
         if self.tile_zero_point(result)? {
             return Ok(());
         }
@@ -201,16 +204,35 @@ impl Lower<'_, '_> {
 
     fn tile_unary(&mut self, result: Value, op: UnOp, arg: Value) -> Result<()> {
         let elem = self.k.ty(result).elem();
-        let regs = self.result_regs(result)?;
         let packed = kind(elem, true).is_some_and(|kd| unary_row(op, kd).is_some());
-        let r = match is_half(elem) && !packed {
-            true => self.half_unary(op, elem, arg, regs)?,
-            false => {
-                let x = self.operand(arg)?;
-                self.unary_rows(op, elem, x, regs)?
+        if is_half(elem) && !packed {
+            let regs = self.result_regs(result)?;
+            let r = self.half_unary(op, elem, arg, regs)?;
+            self.set(result, r);
+            return Ok(());
+        }
+        self.of_each(result, arg, |l, x, regs| l.unary_rows(op, elem, x, regs))
+    }
+
+    /// A function of each register of an operand, once for each that is distinct.
+    fn of_each(
+        &mut self,
+        result: Value,
+        arg: Value,
+        f: impl FnOnce(&mut Self, (machine::Value, IndexMap), u16) -> Result<machine::Value>,
+    ) -> Result<()> {
+        let (regs, (x, map)) = (self.result_regs(result)?, self.operand(arg)?);
+        let few = self.func.ty(x).regs() as u16;
+        match map {
+            IndexMap::Table(table) if few < regs => {
+                let r = f(self, (x, IndexMap::EACH), few)?;
+                self.env.insert(result, Low::Picked(r, table));
             }
-        };
-        self.set(result, r);
+            map => {
+                let r = f(self, (x, map), regs)?;
+                self.set(result, r);
+            }
+        }
         Ok(())
     }
 
@@ -284,6 +306,10 @@ impl Lower<'_, '_> {
         }
         if is_to_bytes(from, to) {
             return self.cast_to_bytes(result, arg);
+        }
+        let whole = |e: Elem| e.bits() == 32 && e != Elem::Tf32;
+        if whole(from) && whole(to) && matches!(self.env.get(&arg), Some(Low::Picked(..))) {
+            return self.of_each(result, arg, |l, x, regs| l.cast_registers(from, to, x.0, regs));
         }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;

@@ -1,10 +1,11 @@
 //! A product that is only added to is fused with the sum.
 
 use super::Rewrite;
-use warplift_ir::tile::{BinOp, Inst, Op, Value};
+use warplift_ir::tile::{BinOp, Inst, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// `x * y + z`, `z + x * y`, `x * y - z` and `z - x * y` of f32 tiles as `fma`.
+/// `x * y + z`, `z + x * y`, `x * y - z` and `z - x * y` of f32 tiles as `fma`. A row times a scalar that is repeated along the
+/// other dimension counts as well: the sum is as many instructions, and the row's product none.
 pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> {
     let Op::Binary(op @ (BinOp::Add | BinOp::Sub)) = r.k.insts[inst].op else { return None };
     let ty = r.k.ty(r.k.result(inst));
@@ -12,8 +13,9 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     if ty.elem() != Elem::F32 || ty.shape().is_none() {
         return None;
     }
-    let factors = |r: &Rewrite<'_>, v: Value| match r.once(v)? {
+    let factors = |r: &mut Rewrite<'_>, v: Value| match r.once(v)? {
         (Op::Binary(BinOp::Mul), args) if r.k.ty(v) == ty => Some([args[0], args[1]]),
+        (Op::Broadcast, args) => repeated_factors(r, args[0], ty),
         _ => None,
     };
     let minus = op == BinOp::Sub;
@@ -26,4 +28,17 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     let [x, y] = if minus && repeated(x) { [y, x] } else { [x, y] };
     let y = if minus { r.negative(y) } else { y };
     Some((Op::Fma, vec![x, y, a]))
+}
+
+/// The factors of a row that is one of them times a scalar, as tiles of a type.
+fn repeated_factors(r: &mut Rewrite<'_>, row: Value, ty: Type) -> Option<[Value; 2]> {
+    let (Op::Binary(BinOp::Mul), args) = r.once(row)? else { return None };
+    let is_scalar = |v: &Value| r.k.ty(*v).shape().is_none() || matches!(r.op(*v), Some((Op::Full, _)));
+    args.iter().any(is_scalar).then(|| {
+        let factor = |v: &Value| match r.k.ty(*v).shape() {
+            Some(_) => r.push(Op::Broadcast, &[*v], ty),
+            None => *v,
+        };
+        args.iter().map(factor).collect::<Vec<Value>>().try_into().ok()
+    })?
 }
