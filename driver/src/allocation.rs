@@ -11,7 +11,7 @@ use crate::error::{CompileError, lines};
 use crate::features::Feature;
 use crate::state::State;
 use warplift_emit::Allocations;
-use warplift_ir::machine::{Allocation, Func, Role, Scheduled, verify_scheduled};
+use warplift_ir::machine::{Allocation, Func, LoopSchedule, Role, Scheduled, verify_scheduled};
 use warplift_ir::target::Target;
 use warplift_regalloc::{Budget, RegallocError, reserve};
 use warplift_sched::{Feature as Sched, LEFT_TO_PTXAS};
@@ -57,19 +57,24 @@ pub(crate) fn do_allocate(s: &mut State<'_>) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Declines unrolled loops if they leave ptxas too few registers, or if the allocation failed. What a role has is known for
-/// certain once `setmaxnreg` has divided the registers.
+/// Declines unrolled loops, and loops that overlap with few registers to spare, if they leave ptxas too few registers or
+/// the allocation failed. What a role has is known for certain once `setmaxnreg` has divided the registers.
 pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result<(), CompileError> {
     let tight = |a: &Allocations| {
         let mut roles = s.scheduled().roles.iter().zip(&a.roles);
         roles.any(|(r, a)| r.name == "consumer" && a.pressure + LEFT_TO_PTXAS > r.registers)
     };
-    match s.loops.iter().any(|l| l.unrolls) && allocs.is_none_or(tight) {
-        true => Err(CompileError::Declined {
-            feature: Feature::Sched(Sched::Unroll),
-            why: format!("unrolled bodies leave ptxas fewer than {LEFT_TO_PTXAS} registers"),
+    let costly = |l: &LoopSchedule| match (l.tight, l.unrolls) {
+        (true, _) => Some((Sched::TightOverlap, "overlapped iterations")),
+        (_, true) => Some((Sched::Unroll, "unrolled bodies")),
+        _ => None,
+    };
+    match s.loops.iter().find_map(costly).filter(|_| allocs.is_none_or(tight)) {
+        Some((feature, bodies)) => Err(CompileError::Declined {
+            feature: Feature::Sched(feature),
+            why: format!("{bodies} leave ptxas fewer than {LEFT_TO_PTXAS} registers"),
         }),
-        false => Ok(()),
+        None => Ok(()),
     }
 }
 

@@ -219,6 +219,7 @@ mod tests {
             recurrence: 100,
             stages: 3,
             pipelined: true,
+            tight: false,
             unrolls: false,
             mma_order: None,
             pins: None,

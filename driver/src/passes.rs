@@ -192,7 +192,14 @@ const SCHEDULE: &[Pass] = &[
         s.remarks.extend(remarks);
         Ok(())
     })
-    .sched(&[Sched::Modulo, Sched::MmaOrder, Sched::Pins, Sched::ElementwiseSubtiles, Sched::Unroll]),
+    .sched(&[
+        Sched::Modulo,
+        Sched::MmaOrder,
+        Sched::Pins,
+        Sched::ElementwiseSubtiles,
+        Sched::TightOverlap,
+        Sched::Unroll,
+    ]),
     pass("modulo_expand", "prologue, kernel and epilogue of overlapped loops", |s| {
         let (program, mut graph) = s.take_program();
         let program = sched::do_modulo_expand(program, &mut graph, &s.loops)?;

@@ -21,6 +21,8 @@ pub enum Feature {
     Pins,
     /// Elementwise chains cut into slices, so that the fragments of two iterations fit the registers.
     ElementwiseSubtiles,
+    /// Loops whose iterations overlap although their fragments leave other work few registers.
+    TightOverlap,
     /// Loop bodies written once for each slot of a ring.
     Unroll,
     /// Loads that do not depend on the tile, kept in registers.
@@ -31,7 +33,7 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 12] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
@@ -40,6 +42,7 @@ impl Feature {
         ("mma-order", Self::MmaOrder),
         ("pins", Self::Pins),
         ("elementwise-subtiles", Self::ElementwiseSubtiles),
+        ("tight-overlap", Self::TightOverlap),
         ("unroll", Self::Unroll),
         ("hoist-loads", Self::HoistLoads),
         ("bounds-masks", Self::BoundsMasks),

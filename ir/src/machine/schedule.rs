@@ -329,6 +329,8 @@ pub struct LoopSchedule {
     pub stages: u32,
     /// Whether the rewritten body contains work of several iterations.
     pub pipelined: bool,
+    /// Whether its fragments leave other work few registers. If allocation finds too few, the loop stays as it is.
+    pub tight: bool,
     /// Whether the body is unrolled once for each slot of its rings, because the threads' instructions dominate.
     pub unrolls: bool,
     /// Turns of its warpgroups at the tensor cores; `None` with one warpgroup or without a reason for turns.

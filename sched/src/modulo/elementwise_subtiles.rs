@@ -23,7 +23,7 @@
 use super::body::LARGE_REGISTERS;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Func, IndexMap, Inst, NewInst, Ty, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Effect, Opcode};
 
 /// Registers of a slice. Enough steps run side by side to hide their latency.
 const WIDTH: u16 = 8;
@@ -193,13 +193,40 @@ impl Cut<'_, '_> {
         let is_slice = |i: &Inst| self.slices.values().any(|&v| self.func.def(v) == Some(*i));
         let (slices, steps): (Vec<Inst>, Vec<Inst>) = made.into_iter().partition(is_slice);
         let last = list.iter().position(|&i| i == root).unwrap_or(list.len() - 1);
-        let kept = |i: &&Inst| !self.chain.members.contains(i);
+        let delayed = self.delayed(&list[..last], &steps);
+        let kept = |i: &&Inst| !self.chain.members.contains(i) && !delayed.iter().any(|d| d.1 == **i);
         let before = list[..last].iter().filter(kept).copied();
+        let steps = steps.into_iter().flat_map(|step| {
+            let loads = delayed.iter().filter(move |d| d.0 == step).map(|d| d.1);
+            loads.chain([step]).collect::<Vec<Inst>>()
+        });
         let all = before.chain(slices).chain(steps).chain(list[last..].iter().copied());
         all.for_each(|i| self.func.append(self.block, i));
         self.func.set_args(root, &parts);
         self.func.set_op(root, Opcode::Join, Attr::None);
         self.func.insts[root].maps.clear();
+    }
+
+    /// Loads that only steps of the chain read, each behind the step before which it is loaded: its first reader. Only
+    /// what neither writes memory nor synchronizes threads stands between.
+    fn delayed(&self, before: &[Inst], steps: &[Inst]) -> Vec<(Inst, Inst)> {
+        let still = |i: &&Inst| {
+            let d = &self.func.insts[**i];
+            let waits = matches!(d.op, Opcode::Await | Opcode::Wgmma);
+            d.blocks.is_empty() && (waits || matches!(d.op.effect(), Effect::Pure | Effect::Read))
+        };
+        let tail = before.iter().rev().take_while(still);
+        let loads = tail.filter(|&&i| self.func.insts[i].op.effect() == Effect::Read);
+        let delayed = loads.filter_map(|&load| {
+            let results = self.func.insts[load].results;
+            let readers: Vec<Inst> = results.iter().flat_map(|&r| self.func.users(r)).collect();
+            let own = readers.iter().all(|r| steps.contains(r) || self.chain.members.contains(r));
+            let first = steps.iter().find(|s| readers.contains(s)).filter(|_| own)?;
+            Some((*first, load))
+        });
+        let mut delayed: Vec<(Inst, Inst)> = delayed.collect();
+        delayed.reverse();
+        delayed
     }
 
     /// Computes some registers of a step's result.
