@@ -171,6 +171,7 @@ impl<'w, 'a> Writer<'w, 'a> {
             Opcode::BulkLoad => self.bulk_copy(site),
             Opcode::CpAsync => self.thread_copy(site),
             Opcode::MbarWait => self.wait(site),
+            Opcode::Assume | Opcode::Assume64 => self.assume(site),
             op if row.syntax.is_empty() => {
                 Err(EmitError::Unscheduled { role: self.name.to_owned(), inst, row: op.name() })
             }

@@ -141,6 +141,7 @@ impl Machine<'_> {
                 Ok(Flow::Jumped)
             }
             Inst::Trap => Err(SimError::Trap(self.site(self.pc(w)))),
+            Inst::Assume { .. } => self.assume(w, &op.inst, mask),
             other => self.execute_memory(w, other, mask),
         }
     }
@@ -192,6 +193,27 @@ impl Machine<'_> {
             Inst::PrefetchTensor { map } => self.prefetch_tensor(w, *map, mask),
             _ => self.unsupported(w, "this instruction"),
         }
+    }
+
+    /// Reports the first number that is not as promised.
+    fn assume(&mut self, w: usize, inst: &Inst, mask: u32) -> Result<Flow, Stop> {
+        let Inst::Assume { s, ty, multiple, min, max } = *inst else { return Ok(Flow::Next) };
+        let (values, known) = (self.peek(w, s)?, self.known(w, s));
+        let shift = 64 - ty.bits();
+        for lane in lanes(mask & known) {
+            let high = values[lane] << shift;
+            let number = match ty.signed() {
+                true => i128::from(high as i64 >> shift),
+                false => i128::from(high >> shift),
+            };
+            if number % i128::from(multiple) != 0 || !(min.into()..=max.into()).contains(&number) {
+                let what = format!("{number} is assumed to be a multiple of {multiple} from {min} to {max}");
+                let found = Found::new(HazardKind::Assumption, w, self.pc(w), what);
+                self.hazard(found.lane(lane as u32))?;
+                break;
+            }
+        }
+        Ok(Flow::Next)
     }
 
     fn lane_op(&mut self, w: usize, f: LaneFn, m: &Mods, d: Dst, s: &[Src], mask: u32) -> Result<Flow, Stop> {

@@ -63,6 +63,8 @@ pub enum HazardKind {
     LateStart,
     /// An operand outside what the instruction takes.
     BadOperand,
+    /// A number that is not as the kernel promises (`assume`).
+    Assumption,
 }
 
 /// A place in the PTX and in the kernel's source.

@@ -473,6 +473,14 @@ pub(crate) enum Inst {
     },
     Exit,
     Trap,
+    /// A number that is promised to be a multiple and in a range.
+    Assume {
+        s: Src,
+        ty: Ty,
+        multiple: i64,
+        min: i64,
+        max: i64,
+    },
     Bar {
         id: Src,
         count: Option<Src>,

@@ -7,7 +7,7 @@ use super::number::{Number, cast};
 use super::tile::{Extents, Tile, each_index};
 use super::value::{Val, View};
 use super::{Fault, InterpError};
-use crate::tile::{AtomicOp, Block, Dim, Inst, Kernel, MOST_INDEX, Op, Type, Value};
+use crate::tile::{Assumption, AtomicOp, Block, Dim, Inst, Kernel, MOST_INDEX, Op, Type, Value};
 use crate::types::Elem;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
@@ -217,6 +217,7 @@ impl<'a> Program<'a> {
                 let own = kernel.ty(kernel.args(inst)[of]).elem();
                 Ok(compute::elementwise(op, own, elem, &args)?)
             }
+            Op::Assume(promise) => self.assume(inst, promise),
             Op::Workspace => self.workspace(inst, elem),
             Op::Arrive => self.arrive(inst),
             Op::View { strided, fill } => self.view(inst, *strided, *fill),
@@ -227,6 +228,24 @@ impl<'a> Program<'a> {
                 Some(n) => Ok(Val::Scalar(n)),
                 None => self.tile_op(inst, op, ty),
             },
+        }
+    }
+
+    /// The same number, if it is as promised.
+    fn assume(&self, inst: Inst, promise: &Assumption) -> Result<Val> {
+        let arg = self.kernel.args(inst)[0];
+        let value = self.get(arg)?;
+        let number = match (self.kernel.ty(arg).elem(), value.number(0).as_i64()) {
+            (Elem::Uint(64), number) => (number as u64).into(),
+            (_, number) => i128::from(number),
+        };
+        match promise.holds(number) {
+            true => Ok(value),
+            false => {
+                let name = self.kernel.names[arg].clone();
+                let text = if name.is_empty() { self.kernel.condition_text(arg) } else { name };
+                Err(Fault::Assume(format!("`{text}` is {number}, not{promise}")))
+            }
         }
     }
 

@@ -133,6 +133,8 @@ static ROWS: Rows = rows! {
     Mov "mov.b32 $d, $0" Alu 4 2 10 "";
     MovPred "mov.pred $d, $0" Alu 4 2 10 "";
     Mov64 "mov.b64 $d, $0" Alu 4 2 10 "";
+    Assume "" None 0 0 10 "";
+    Assume64 "" None 0 0 10 "";
     Pack64 "mov.b64 $d, {$0, $1}" Alu 4 2 10 "";
     Pack16 "mov.b32 $d, {$0, $1}" Alu 4 2 10 "";
     Low16 "cvt.u16.u32 $d, $0" Alu 4 2 10 "";

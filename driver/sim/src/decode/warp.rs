@@ -12,6 +12,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
             Inst::Exit
         }
         "trap" => Inst::Trap,
+        "assume" => assume(d)?,
         "bar" | "barrier" => bar(d, name)?,
         "fence" | "membar" => fence(d, name)?,
         "elect" => elect(d)?,
@@ -37,6 +38,19 @@ pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
         }
         _ => return Ok(None),
     }))
+}
+
+/// `assume.s32 x, multiple, min, max`: not of PTX, but of a comment that `emit` writes.
+fn assume(d: &mut Decoder<'_>) -> Res<Inst> {
+    let ty = d.ty()?;
+    let s = d.src()?;
+    let multiple = d.immediate()?;
+    match i64::try_from(multiple) {
+        Ok(multiple) if multiple > 0 => {
+            Ok(Inst::Assume { s, ty, multiple, min: d.immediate()? as i64, max: d.immediate()? as i64 })
+        }
+        _ => d.error(format!("{multiple} is no multiple")),
+    }
 }
 
 fn bra(d: &mut Decoder<'_>) -> Res<Inst> {
