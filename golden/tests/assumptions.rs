@@ -173,7 +173,7 @@ fn the_interpreter_ends_at_a_broken_promise() {
     let args = [Arg::Ptr(x, 0), Arg::Ptr(at, 0), Arg::Ptr(y, 0), Arg::Int(2)];
     let error = run(&kernel, &args, &mut memory, &Options::default()).unwrap_err();
     let Fault::Assume(message) = &error.fault else { panic!("{error}") };
-    assert_eq!(message, "`first` is 4294967292, not % 4 in 0..=599");
+    assert_eq!(message, "4294967292 is not % 4 in 0..=599");
     assert_eq!(error.loc.line, 8);
 }
 

@@ -158,6 +158,8 @@ pub struct Report {
     pub thread_instructions: u64,
     /// Asynchronous operations completed.
     pub asynchronous: u64,
+    /// What the kernel printed, in the order of the run.
+    pub printed: String,
     /// Blocks run.
     pub blocks: u64,
     /// How often each line of the PTX was executed by at least one lane of a warp; lines that never

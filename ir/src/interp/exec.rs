@@ -11,7 +11,6 @@ use crate::tile::{Assumption, AtomicOp, Block, Dim, Inst, Kernel, MOST_INDEX, Op
 use crate::types::Elem;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
-use std::fmt::Write;
 use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -241,11 +240,7 @@ impl<'a> Program<'a> {
         };
         match promise.holds(number) {
             true => Ok(value),
-            false => {
-                let name = self.kernel.names[arg].clone();
-                let text = if name.is_empty() { self.kernel.condition_text(arg) } else { name };
-                Err(Fault::Assume(format!("`{text}` is {number}, not{promise}")))
-            }
+            false => Err(Fault::Assume(format!("{number} is not{promise}"))),
         }
     }
 
@@ -310,18 +305,22 @@ impl<'a> Program<'a> {
         moved.ok_or_else(|| Fault::Invalid(format!("`{}` is not known", op.name())))
     }
 
+    /// A line of the scalars, then one for each element of each tile.
     fn print(&mut self, inst: Inst, text: &str) -> Result<()> {
-        let mut line = text.to_owned();
-        for value in self.args(inst)? {
-            let count = value.tile().map_or(1, Tile::len);
-            let all: Vec<String> = (0..count).map(|i| number_text(value.number(i))).collect();
-            // Writing to a string cannot fail.
-            let _ = match value.tile() {
-                Some(t) => write!(line, " {:?}[{}]", t.extents, all.join(", ")),
-                None => write!(line, " {}", all.join(", ")),
-            };
+        let values = self.args(inst)?;
+        let scalars: Vec<&Val> = values.iter().filter(|v| v.tile().is_none()).collect();
+        if !scalars.is_empty() || values.is_empty() {
+            let all = scalars.iter().map(|v| format!(" {}", number_text(v.number(0))));
+            self.memory.printed.push(text.to_owned() + &all.collect::<String>());
         }
-        self.memory.printed.push(line);
+        for tile in values.iter().filter_map(Val::tile) {
+            let mut at = 0;
+            each_index(&tile.extents, |index| {
+                let line = format!("{text}{index:?} {}", number_text(tile.get(at)));
+                self.memory.printed.push(line);
+                at += 1;
+            });
+        }
         Ok(())
     }
 }

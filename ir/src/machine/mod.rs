@@ -303,6 +303,8 @@ pub enum Attr {
         /// Whether the number has a sign.
         signed: bool,
     },
+    /// The text of a print, with a conversion for each operand: `%d`, `%u`, `%lld`, `%llu`, or `%g` for an f32.
+    Print(String),
     /// A loop's name and its words of the mapping.
     Loop(Box<LoopAttr>),
 }

@@ -259,6 +259,7 @@ opcodes! {
     GriddepLaunch "griddepcontrol.launch" &[], &[], Order "sm_90";
     Pmevent "pmevent" &[], &[], Order "sm_10";
     Trap "trap" &[], &[], Order "sm_10";
+    Printf "printf" &[Any], &[], Order "sm_20";
     Clock64 "clock64" &[], &[B64], Order "sm_20";
     ReduxAddS32 "redux.add.s32" &[B32], &[B32], Pure "sm_80";
     ReduxMaxS32 "redux.max.s32" &[B32], &[B32], Pure "sm_80";

@@ -97,5 +97,6 @@ variants!(Attr {
     Copy "copy" (attr),
     Matrix "matrix" { count, trans, offset, buffer },
     Assume "assume" { promise, signed },
+    Print "print" (text),
     Loop "loop" (attr),
 });
