@@ -86,6 +86,7 @@ pub const LIBRARY: &[Text] = library![
     "gemm_i8_scaled",
     "gemm_nn",
     "gemm_parts",
+    "gemm_ragged",
     "gemm_rowsum",
     "gemm_silu",
     "gemm_split_k",

@@ -23,9 +23,11 @@ mod manifest;
 mod mma_sync;
 mod module;
 mod operand;
+mod print;
 mod role;
 mod row;
 mod tensor;
+mod texts;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The module around the roles: directives, entry and parameters, the branch to the roles.
 
 use crate::role::{Context, End, write_role};
+use crate::texts::{self, funcs};
 use crate::{Allocations, EmitError};
 use std::fmt::Write as _;
 use warplift_ir::machine::{Func, Scheduled};
@@ -49,10 +50,6 @@ pub(crate) fn write(
     Ok(out)
 }
 
-fn funcs<'p, 'a>(program: &'p Scheduled<'a>) -> impl Iterator<Item = &'p Func<'a>> {
-    std::iter::once(&program.setup).chain(program.roles.iter().map(|r| &r.func))
-}
-
 /// The lowest PTX version that has all rows.
 fn version(program: &Scheduled<'_>, target: &Target) -> u16 {
     let least = |f: &Func<'_>| {
@@ -71,6 +68,7 @@ fn header(out: &mut String, program: &Scheduled<'_>, target: &Target) {
         let _ = writeln!(out, ".file 1 \"{}\"", file_name(&program.launch.file));
     }
     out.push_str(".extern .shared .align 1024 .b8 smem[];\n");
+    texts::declare(out, &texts::texts(program));
 }
 
 fn entry(out: &mut String, program: &Scheduled<'_>) -> Result<(), EmitError> {

@@ -126,7 +126,7 @@ impl<'a> Writer<'_, 'a> {
     /// The byte offset of a memory access.
     pub(crate) fn memory_offset(&self, site: Site<'_, 'a>) -> i32 {
         match site.data.attr {
-            Attr::Mem { offset, .. } => offset,
+            Attr::Mem { offset, .. } | Attr::Sync { offset, .. } => offset,
             _ => 0,
         }
     }

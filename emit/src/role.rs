@@ -1,6 +1,6 @@
 //! One role: its names, its blocks in order, its instructions.
 
-use crate::{EmitError, loops};
+use crate::{EmitError, loops, texts};
 use std::fmt::Write as _;
 use warplift_ir::machine::{
     Allocation, Attr, Block, Func, Inst, InstData, Move, Operand, Reg, Scheduled, Ty,
@@ -32,6 +32,8 @@ pub(crate) struct Writer<'w, 'a> {
     pub(crate) alloc: &'w Allocation,
     target: &'w Target,
     pub(crate) labels: u32,
+    /// The texts of the module's prints.
+    pub(crate) texts: Vec<&'w str>,
     end: End,
     halves: bool,
     loc: Loc,
@@ -59,17 +61,18 @@ impl Site<'_, '_> {
 }
 
 /// Writes a role between braces.
-pub(crate) fn write_role<'a>(
-    out: &mut String,
-    name: &str,
-    func: &Func<'a>,
-    alloc: &Allocation,
-    context: Context<'_, 'a>,
+pub(crate) fn write_role<'w, 'a>(
+    out: &'w mut String,
+    name: &'w str,
+    func: &'w Func<'a>,
+    alloc: &'w Allocation,
+    context: Context<'w, 'a>,
     end: End,
 ) -> Result<(), EmitError> {
     let halves = func.values.values().any(|v| v.ty == Ty::B16);
     let Context { program, target } = context;
-    let mut w = Writer { out, name, func, alloc, target, labels: 0, end, halves, loc: Loc::default() };
+    let texts = texts::texts(program);
+    let mut w = Writer { out, name, func, alloc, target, labels: 0, texts, end, halves, loc: Loc::default() };
     w.out.push_str("{\n");
     w.declare();
     w.maps(program)?;
@@ -171,6 +174,8 @@ impl<'w, 'a> Writer<'w, 'a> {
             Opcode::BulkLoad => self.bulk_copy(site),
             Opcode::CpAsync => self.thread_copy(site),
             Opcode::MbarWait => self.wait(site),
+            Opcode::Assume | Opcode::Assume64 => self.assume(site),
+            Opcode::Printf => self.printf(site),
             op if row.syntax.is_empty() => {
                 Err(EmitError::Unscheduled { role: self.name.to_owned(), inst, row: op.name() })
             }

@@ -6,7 +6,7 @@ use crate::role::{Site, Writer};
 use std::fmt::Write as _;
 use warplift_ir::machine::{Attr, Operand, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::CmpOp;
+use warplift_ir::tile::{Assumption, CmpOp, MemoryOrder, MemoryScope};
 
 /// Type of a move.
 fn suffix(ty: Ty) -> &'static str {
@@ -28,6 +28,26 @@ fn comparison(cmp: CmpOp, float: bool) -> &'static str {
         CmpOp::Le => "le",
         CmpOp::Gt => "gt",
         CmpOp::Ge => "ge",
+    }
+}
+
+/// The PTX word of an order.
+fn order(order: MemoryOrder) -> &'static str {
+    match order {
+        MemoryOrder::Relaxed => "relaxed",
+        MemoryOrder::Acquire => "acquire",
+        MemoryOrder::Release => "release",
+        MemoryOrder::AcqRel => "acq_rel",
+    }
+}
+
+/// The PTX word of a scope.
+fn scope(scope: MemoryScope) -> &'static str {
+    match scope {
+        MemoryScope::Cta => "cta",
+        MemoryScope::Cluster => "cluster",
+        MemoryScope::Gpu => "gpu",
+        MemoryScope::Sys => "sys",
     }
 }
 
@@ -91,6 +111,10 @@ impl<'a> Writer<'_, 'a> {
     fn piece(&mut self, site: Site<'_, 'a>, piece: &str, rep: usize) -> Result<(), EmitError> {
         let float = piece.split(' ').next().is_some_and(|op| op.ends_with(".f32"));
         let mut rest = piece;
+        if let (Attr::Sync { sync, .. }, Some((op, words))) = (&site.data.attr, piece.split_once('.')) {
+            let _ = write!(self.out, "{op}.{}.{}.", order(sync.order), scope(sync.scope));
+            rest = words;
+        }
         while let Some(at) = rest.find('$') {
             self.out.push_str(&rest[..at]);
             let place = rest[at + 1..].chars().next().unwrap_or('$');
@@ -136,7 +160,7 @@ impl<'a> Writer<'_, 'a> {
 
     fn count(&self, site: Site<'_, 'a>) -> usize {
         match site.data.attr {
-            Attr::Mem { count, .. } => usize::from(count),
+            Attr::Mem { count, .. } | Attr::Sync { count, .. } => usize::from(count),
             _ => 1,
         }
     }
@@ -178,6 +202,26 @@ impl<'a> Writer<'_, 'a> {
             self.literal(v, ty, false);
             self.out.push_str(";\n");
         }
+        Ok(())
+    }
+
+    /// A number of which something is promised: the number, unless it lies there already, and the promise in a comment that
+    /// only the simulator reads: `//sim assume.s32 %r1, 8, 0, 64;` for a multiple of 8 from 0 to 64.
+    pub(crate) fn assume(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
+        let Attr::Assume { promise: Assumption { multiple, min, max }, signed } = site.data.attr else {
+            return Err(self.attribute(site, "a promise"));
+        };
+        let bits = if site.data.op == Opcode::Assume64 { 64 } else { 32 };
+        if site.operands.first() != site.operands.get(site.result()) {
+            let _ = write!(self.out, "mov.b{bits} ");
+            self.operand(site, site.result(), 0, false)?;
+            self.out.push_str(", ");
+            self.operand(site, 0, 0, false)?;
+            self.out.push_str(";\n");
+        }
+        let _ = write!(self.out, "//sim assume.{}{bits} ", if signed { 's' } else { 'u' });
+        self.operand(site, site.result(), 0, false)?;
+        let _ = writeln!(self.out, ", {multiple}, {min}, {max};");
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::*;
 use warplift_ir::manifest::{Argument, Expr, Param, TensorMap};
 use warplift_ir::target::{Arch, Class, Lacks, Opcode, Rows, SM90A, Target};
-use warplift_ir::tile::{CmpOp, Loc};
+use warplift_ir::tile::{Assumption, CmpOp, Loc};
 use warplift_ir::types::Elem;
 
 /// One name per value; constants are literals, an accumulator's result lies on its operand.
@@ -173,6 +173,10 @@ fn attr_of(op: Opcode) -> Attr {
         }
         Opcode::MmaSync => Attr::Mma(MmaAttr { elem: Elem::F16, acc: Elem::F32, m_atoms: 1, n_atoms: 1 }),
         Opcode::CpAsync => Attr::Copy(CopyAttr { bytes: 16, source: 32, place: None, offset: 64 }),
+        Opcode::Assume | Opcode::Assume64 => {
+            Attr::Assume { promise: Assumption { multiple: 8, min: 0, max: 64 }, signed: true }
+        }
+        Opcode::Printf => Attr::Print("x %d\n".to_owned()),
         _ => Attr::None,
     }
 }

@@ -147,6 +147,10 @@ pub const CASES: &[Case] = &[
         case("gemm_grouped", &[("tiles", 5), ("groups", 4), ("rows", 290), ("n", 264), ("k", 328)], 2),
         &["group=list:0,1,1,3,-1", "first=list:0,3,131,140,0", "offsets=list:0,3,140,140,290"],
     ),
+    given(
+        case("gemm_ragged", &[("groups", 4), ("rows", 290), ("n", 264), ("k", 328)], 2),
+        &["offsets=list:0,3,140,140,290"],
+    ),
     case("gemm_rowsum", &[("m", 136), ("n", 264), ("k", 328)], 2),
     rough("gemm_silu", &[("m", 136), ("n", 264), ("k", 328)]),
     rough("swiglu", &[("m", 136), ("n", 264), ("k", 328)]),

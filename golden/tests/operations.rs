@@ -46,6 +46,7 @@ const TRIES: &[(&[&str], &str)] = &[
     (&["async_wait"], "@ 0 store go[i*B], t"),
     (&["print"], "@ \"t\", t store go[i*B], t"),
     (&["assert"], "@ n > 3, \"n\" store go[i*B], t"),
+    (&["assume"], "a = @ n % 2 store go[a*B], t"),
     (&["for"], "s = @ k in 0..n carry a = t { yield a * 2.0 } store go[i*B], s"),
     (&["if"], "s = @ n > 3 { yield t } else { yield t * 2.0 } store go[i*B], s"),
     (&["while"], "s, k = @ carry a = t, j = 0 { yield j < n, a * 2.0, j + 1 } store go[i*B], s"),

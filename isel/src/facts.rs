@@ -1,5 +1,5 @@
-//! Facts about scalar values at compile time: divisors, signs and bounds. They start at the signature and follow
-//! arithmetic. A fast path is legal only where a fact allows it.
+//! Facts about scalar values at compile time: divisors, signs and bounds. They start at the signature, and at each
+//! `assume` in the body, and follow arithmetic. A fast path is legal only where a fact allows it.
 //!
 //! ```text
 //!  k : i32 % 8      i = t * 64 + k     ─►   8 divides i
@@ -46,6 +46,7 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
                     if by > 0 && all % by == 0 { all / by } else { 1 }
                 }
                 Op::Cast if is_integer(kernel, args[0]) => of(0),
+                Op::Assume(promise) => lcm(of(0), promise.multiple),
                 Op::Workspace => WORKSPACE_ALIGN,
                 Op::Select => gcd(of(1), of(2)),
                 _ => 1,
@@ -69,6 +70,11 @@ fn param_divisor(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
         let args = kernel.args(inst);
         gcd(divisor_of(kernel, args[0], fuel), divisor_of(kernel, args[2], fuel))
     })
+}
+
+/// Least common multiple of positive numbers; the first of them where it is too large.
+fn lcm(a: i64, b: i64) -> i64 {
+    (a / gcd(a, b)).checked_mul(b).unwrap_or(a)
 }
 
 /// Greatest common divisor; `gcd(0, n) = n`.
@@ -106,6 +112,7 @@ fn never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
         Op::Binary(BinOp::Max) => args.iter().any(known),
         Op::Binary(BinOp::Rem) => known(&args[0]),
         Op::Cast => is_integer(kernel, args[0]) && known(&args[0]),
+        Op::Assume(promise) => promise.min >= 0 || known(&args[0]),
         Op::Select => args[1..].iter().all(known),
         Op::Binary(BinOp::Sub) => counts_down(kernel, value, fuel),
         _ => false,
@@ -177,8 +184,17 @@ fn outer_counter(kernel: &Kernel, index: Value, tile: i64) -> Option<Value> {
     [(a, b), (b, a)].into_iter().find(inside).map(|(outer, _)| outer)
 }
 
+/// The number of which an `assume` promises something; itself if none does.
+fn promised(kernel: &Kernel, value: Value) -> Value {
+    match kernel.def(value) {
+        Some(def) if matches!(kernel.insts[def].op, Op::Assume(_)) => promised(kernel, kernel.args(def)[0]),
+        _ => value,
+    }
+}
+
 /// A value as another one that a constant divides without a rest.
 fn divided(kernel: &Kernel, value: Value) -> (Value, i64) {
+    let value = promised(kernel, value);
     let quotient = kernel.def(value).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Div)));
     let parts = quotient.and_then(|d| Some((kernel.args(d)[0], kernel.int_const(kernel.args(d)[1])?)));
     parts.filter(|&(whole, by)| by > 0 && is_multiple(kernel, whole, by)).unwrap_or((value, 1))
@@ -186,6 +202,7 @@ fn divided(kernel: &Kernel, value: Value) -> (Value, i64) {
 
 /// A value as a constant multiple of another.
 fn factor(kernel: &Kernel, value: Value) -> (Value, i64) {
+    let value = promised(kernel, value);
     let product = kernel.def(value).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Mul)));
     let parts = product.map(|d| (kernel.args(d)[0], kernel.args(d)[1]));
     let times = |(v, by): (Value, Value)| match launch_expr(kernel, by)? {
@@ -198,7 +215,7 @@ fn factor(kernel: &Kernel, value: Value) -> (Value, i64) {
 /// What a block index or a loop counter stays below.
 fn end_of(kernel: &Kernel, value: Value) -> Option<Value> {
     let along = |d: usize| kernel.grid.get(d).copied();
-    match kernel.values[value].def {
+    match kernel.values[promised(kernel, value)].def {
         ValueDef::Result(inst, _) => match kernel.insts[inst].op {
             Op::BlockIndex(d) => along(d.into()),
             _ => kernel.attrs[inst].below.and_then(|d| along(d as usize)),
@@ -215,6 +232,7 @@ fn end_of(kernel: &Kernel, value: Value) -> Option<Value> {
 
 /// Of two bounds that both hold, the one that is known at launch.
 fn known_bound(kernel: &Kernel, bound: Value) -> Value {
+    let bound = promised(kernel, bound);
     let least = kernel.def(bound).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Min)));
     let both = least.map_or(&[][..], |d| kernel.args(d));
     match launch_expr(kernel, bound) {
@@ -260,7 +278,14 @@ fn at_most_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
     }
     let inst = kernel.def(value)?;
     let args = kernel.args(inst);
-    let Op::Binary(op) = kernel.insts[inst].op else { return None };
+    let op = match kernel.insts[inst].op {
+        Op::Binary(op) => op,
+        Op::Assume(promise) => {
+            let most = at_most_of(kernel, args[0], fuel).unwrap_or(i64::MAX).min(promise.max);
+            return Some(most).filter(|&most| most < i64::MAX);
+        }
+        _ => return None,
+    };
     let by = kernel.int_const(args[1]).filter(|&n| n > 0);
     let mut of = |n: usize| at_most_of(kernel, args[n], fuel);
     match op {
@@ -292,20 +317,32 @@ pub fn launch_expr(kernel: &Kernel, value: Value) -> Option<Expr> {
 /// A launch expression that the value certainly does not exceed: the greatest of its [`launch_bounds`].
 pub fn launch_bound(kernel: &Kernel, value: Value) -> Option<Expr> {
     let each = launch_bounds(kernel, value)?;
-    let mut each = each.into_iter().map(|v| launch_expr(kernel, v));
+    let mut each = each.into_iter().map(|bound| match bound {
+        LaunchBound::Value(v) => launch_expr(kernel, v),
+        LaunchBound::Number(n) => Some(Expr::Const(n)),
+    });
     let first = each.next()??;
     each.try_fold(first, |most, e| Some(Expr::op(ExprOp::Max, most, e?)))
 }
 
-/// Values that are known at launch, of which the value certainly does not exceed the greatest: the value itself, or the
-/// known one of a minimum whose other number comes from memory.
-pub fn launch_bounds(kernel: &Kernel, value: Value) -> Option<Vec<Value>> {
+/// A number that is known at launch.
+#[derive(Clone, Copy, Debug)]
+pub enum LaunchBound {
+    /// A value that follows from arguments.
+    Value(Value),
+    /// What an `assume` promises.
+    Number(i64),
+}
+
+/// Numbers that are known at launch, of which the value certainly does not exceed the greatest: the value itself, the
+/// known one of a minimum whose other number comes from memory, or what an `assume` promises.
+pub fn launch_bounds(kernel: &Kernel, value: Value) -> Option<Vec<LaunchBound>> {
     launch_bounds_of(kernel, value, &mut { FUEL })
 }
 
-fn launch_bounds_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Vec<Value>> {
+fn launch_bounds_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Vec<LaunchBound>> {
     if launch_expr_of(kernel, value, fuel).is_some() {
-        return Some(vec![value]);
+        return Some(vec![LaunchBound::Value(value)]);
     }
     let inst = kernel.def(value).filter(|_| spend(fuel))?;
     let args = kernel.args(inst);
@@ -317,6 +354,10 @@ fn launch_bounds_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Vec
         }
         Op::Binary(BinOp::Max) => Some([of(0)?, of(1)?].concat()),
         Op::Select => Some([of(1)?, of(2)?].concat()),
+        Op::Assume(promise) => {
+            let number = (0..=i32::MAX.into()).contains(&promise.max).then_some(promise.max);
+            of(0).or(number.map(|n| vec![LaunchBound::Number(n)]))
+        }
         _ => None,
     }
 }
@@ -338,7 +379,7 @@ fn launch_expr_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Expr>
     let inst = kernel.def(value)?;
     let args = kernel.args(inst);
     let op = match kernel.insts[inst].op {
-        Op::Cast => return launch_expr_of(kernel, args[0], fuel),
+        Op::Cast | Op::Assume(_) => return launch_expr_of(kernel, args[0], fuel),
         Op::Binary(b) => match b {
             BinOp::Add => ExprOp::Add,
             BinOp::Sub => ExprOp::Sub,

@@ -104,6 +104,7 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Broadcast => elem.bits() >= 8,
         Op::Join | Op::Split => elem == Elem::Bool || elem.bits() >= 8,
         Op::Slice(_) => elem.bits() != 4,
+        Op::Print(_) => is_half(elem) || matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32)),
         Op::Store => elem.bits() >= 8,
         Op::LoadGather { .. } => takes(&Op::Load, elem),
         Op::StoreScatter { .. } => takes(&Op::Store, elem),

@@ -59,6 +59,13 @@ fn a_sample_of_mutants_of_warps_is_caught() {
     }
 }
 
+/// A loop whose end the data decides, in every role.
+#[test]
+fn a_sample_of_mutants_of_a_search_is_caught() {
+    let case = CASES.iter().find(|c| c.kernel == "gemm_ragged").expect("a case");
+    sample(case, 7);
+}
+
 /// The counter of the blocks that share out a loop must release and acquire, and stand between barriers.
 #[test]
 fn parts_of_a_sum_need_the_order_of_their_counter() {

@@ -141,6 +141,8 @@ impl Machine<'_> {
                 Ok(Flow::Jumped)
             }
             Inst::Trap => Err(SimError::Trap(self.site(self.pc(w)))),
+            Inst::Assume { .. } => self.assume(w, &op.inst, mask),
+            Inst::Print { text, values } => self.print(w, (*text, *values), mask),
             other => self.execute_memory(w, other, mask),
         }
     }
@@ -192,6 +194,27 @@ impl Machine<'_> {
             Inst::PrefetchTensor { map } => self.prefetch_tensor(w, *map, mask),
             _ => self.unsupported(w, "this instruction"),
         }
+    }
+
+    /// Reports the first number that is not as promised.
+    fn assume(&mut self, w: usize, inst: &Inst, mask: u32) -> Result<Flow, Stop> {
+        let Inst::Assume { s, ty, multiple, min, max } = *inst else { return Ok(Flow::Next) };
+        let (values, known) = (self.peek(w, s)?, self.known(w, s));
+        let shift = 64 - ty.bits();
+        for lane in lanes(mask & known) {
+            let high = values[lane] << shift;
+            let number = match ty.signed() {
+                true => i128::from(high as i64 >> shift),
+                false => i128::from(high >> shift),
+            };
+            if number % i128::from(multiple) != 0 || !(min.into()..=max.into()).contains(&number) {
+                let what = format!("{number} is assumed to be {}", promise(multiple, min, max));
+                let found = Found::new(HazardKind::Assumption, w, self.pc(w), what);
+                self.hazard(found.lane(lane as u32))?;
+                break;
+            }
+        }
+        Ok(Flow::Next)
     }
 
     fn lane_op(&mut self, w: usize, f: LaneFn, m: &Mods, d: Dst, s: &[Src], mask: u32) -> Result<Flow, Stop> {
@@ -289,6 +312,14 @@ impl Machine<'_> {
         let what = format!("only lanes {mask:#x} of {live:#x} execute a warp-wide instruction");
         self.divergence(w, missing.trailing_zeros(), what)
     }
+}
+
+/// A promise in words: `a multiple of 8, at least 0, at most 64`.
+fn promise(multiple: i64, min: i64, max: i64) -> String {
+    let of = (multiple > 1).then(|| format!("a multiple of {multiple}"));
+    let least = (min > i64::MIN).then(|| format!("at least {min}"));
+    let most = (max < i64::MAX).then(|| format!("at most {max}"));
+    [of, least, most].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn logic(op: BoolOp, a: Truth, b: Truth) -> Truth {

@@ -63,6 +63,8 @@ pub enum HazardKind {
     LateStart,
     /// An operand outside what the instruction takes.
     BadOperand,
+    /// A number that is not as the kernel promises (`assume`).
+    Assumption,
 }
 
 /// A place in the PTX and in the kernel's source.
@@ -156,6 +158,8 @@ pub struct Report {
     pub thread_instructions: u64,
     /// Asynchronous operations completed.
     pub asynchronous: u64,
+    /// What the kernel printed, in the order of the run.
+    pub printed: String,
     /// Blocks run.
     pub blocks: u64,
     /// How often each line of the PTX was executed by at least one lane of a warp; lines that never

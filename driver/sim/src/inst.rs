@@ -473,6 +473,19 @@ pub(crate) enum Inst {
     },
     Exit,
     Trap,
+    /// `vprintf`: offsets of the local variables that hold the addresses of the text and of its values.
+    Print {
+        text: u32,
+        values: u32,
+    },
+    /// A number that is promised to be a multiple and in a range.
+    Assume {
+        s: Src,
+        ty: Ty,
+        multiple: i64,
+        min: i64,
+        max: i64,
+    },
     Bar {
         id: Src,
         count: Option<Src>,

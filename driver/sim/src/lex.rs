@@ -1,9 +1,13 @@
 //! PTX text to tokens, each with its place.
 //!
 //! An opcode with all its modifiers (`cp.async.bulk.tensor.2d.shared::cluster.global`) is one word,
-//! and so is a directive (`.reg`), a register (`%r1`) and a special register (`%tid.x`).
+//! and so is a directive (`.reg`), a register (`%r1`) and a special register (`%tid.x`). A comment that begins with
+//! `//sim ` holds a statement for the simulator alone: [`SIMULATED`].
 
 use super::PtxError;
+
+/// What stands before a statement in a comment: `//sim assume.s32 %r1, 8, 0, 64;`.
+const SIMULATED: &str = "//sim ";
 
 /// A place in the text, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +85,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                 }
                 (b' ' | b'\t' | b'\r', _) => self.at += 1,
+                (b'/', b'/') if self.text[self.at..].starts_with(SIMULATED) => self.at += SIMULATED.len(),
                 (b'/', b'/') => {
                     while !matches!(self.byte(0), b'\n' | 0) {
                         self.at += 1;

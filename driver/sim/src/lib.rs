@@ -50,6 +50,7 @@ mod ops;
 mod parse;
 mod parse_body;
 mod parts;
+mod print;
 mod product;
 mod program;
 pub mod random;

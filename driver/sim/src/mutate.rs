@@ -324,7 +324,7 @@ impl Text<'_> {
             return;
         }
         let op = s.opcode;
-        if op.starts_with("atom.") {
+        if op.starts_with("atom.") || op.starts_with("red.") {
             self.weaken(i, out);
         }
         let known = ORDERS.iter().find(|(p, ..)| op.starts_with(p));
@@ -382,9 +382,17 @@ impl Text<'_> {
     fn weaken(&self, i: usize, out: &mut Vec<Mutant>) {
         let s = &self.statements[i];
         let text = &self.ptx[s.span.0..s.span.1];
-        for order in ["acquire", "release", "relaxed"].iter().filter(|_| s.opcode.contains(".acq_rel")) {
-            let what = format!("weakened to {order}");
-            self.push(out, i, Mutation::Corrupt, &what, &text.replacen("acq_rel", order, 1));
+        let weaker: [(&str, &[&str]); 3] = [
+            ("acq_rel", &["acquire", "release", "relaxed"]),
+            ("acquire", &["relaxed"]),
+            ("release", &["relaxed"]),
+        ];
+        for (order, to) in weaker {
+            let has = s.opcode.split('.').any(|w| w == order);
+            for to in to.iter().filter(|_| has) {
+                let what = format!("weakened to {to}");
+                self.push(out, i, Mutation::Corrupt, &what, &text.replacen(order, to, 1));
+            }
         }
     }
 

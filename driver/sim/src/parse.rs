@@ -74,12 +74,27 @@ impl<'a> Parser<'a> {
     }
 
     fn external(&mut self, pos: Pos) -> Result<(), PtxError> {
+        if self.eat_word(".func") {
+            return self.function(pos);
+        }
         if !self.eat_word(".shared") {
-            return Err(pos.error("only `.extern .shared` is simulated"));
+            return Err(pos.error("only `.extern .shared` and `vprintf` are simulated"));
         }
         let v = self.variable(true)?;
         self.shared.push(v);
         Ok(())
+    }
+
+    /// The declaration of the only function that is simulated.
+    fn function(&mut self, pos: Pos) -> Result<(), PtxError> {
+        let mut known = false;
+        while !self.eat(';') {
+            known |= self.peek() == Tok::Word("vprintf");
+            if self.next() == Tok::End {
+                return Err(pos.error("declaration without an end"));
+            }
+        }
+        if known { Ok(()) } else { Err(pos.error("only `vprintf` is simulated among functions")) }
     }
 
     fn file(&mut self) -> Result<(), PtxError> {

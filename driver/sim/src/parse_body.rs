@@ -73,7 +73,8 @@ impl Parser<'_> {
                 b.entry.shared.push(v);
                 Ok(())
             }
-            ".local" => {
+            // The arguments of a call are memory of the thread.
+            ".local" | ".param" => {
                 let v = self.variable(false)?;
                 b.entry.local.push(v);
                 Ok(())
@@ -141,7 +142,9 @@ impl Parser<'_> {
         let pos = self.pos();
         let opcode = self.word("an instruction")?.to_owned();
         let mut operands = Vec::new();
-        if !self.eat(';') {
+        if opcode == "call" || opcode == "call.uni" {
+            operands = self.called(b)?;
+        } else if !self.eat(';') {
             loop {
                 operands.push(self.operand(b, 0)?);
                 if self.eat(';') {
@@ -152,6 +155,17 @@ impl Parser<'_> {
         }
         b.entry.statements.push(Statement { pos, guard, opcode, operands, loc: b.loc });
         Ok(())
+    }
+
+    /// `(result), name, (argument, argument)` of a call, as a plain list.
+    fn called(&mut self, b: &mut Body) -> Result<Vec<Operand>, PtxError> {
+        let mut all = Vec::new();
+        while !self.eat(';') {
+            if !self.eat('(') && !self.eat(')') && !self.eat(',') {
+                all.push(self.operand(b, 0)?);
+            }
+        }
+        Ok(all)
     }
 
     fn operand(&mut self, b: &mut Body, depth: u32) -> Result<Operand, PtxError> {

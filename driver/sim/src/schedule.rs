@@ -107,6 +107,7 @@ impl Report {
         self.warp_instructions += other.warp_instructions;
         self.thread_instructions += other.thread_instructions;
         self.asynchronous += other.asynchronous;
+        self.printed += &other.printed;
         self.blocks += other.blocks;
         for (line, n) in other.lines {
             *self.lines.entry(line).or_default() += n;

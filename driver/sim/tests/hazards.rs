@@ -68,6 +68,9 @@ fn of(kind: HazardKind) -> Mistake {
             "@%p1 st.shared.u32 [%r1+8], %r2; // there\n@%p2 st.shared.u32 [%r1+8], %r2; // here",
             SHARED + 8,
         ),
+        HazardKind::Assumption => {
+            mistake(32, "add.u32 %r3, %r2, 8;\n//sim assume.s32 %r3, 1, 8, 23; // here", 16, None)
+        }
         HazardKind::GlobalRace => of_two_warps(
             "@%p1 st.global.u32 [%rd1+8], %r2; // there\n@%p2 ld.global.u32 %r3, [%rd1+8]; // here",
             input(8),

@@ -127,7 +127,7 @@ pub fn is_atomic(op: Opcode) -> bool {
 fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
     use Opcode::*;
     let count = match data.attr {
-        Attr::Mem { count, .. } | Attr::Matrix { count, .. } => f64::from(count),
+        Attr::Mem { count, .. } | Attr::Sync { count, .. } | Attr::Matrix { count, .. } => f64::from(count),
         _ => 1.0,
     };
     match data.op {

@@ -88,7 +88,7 @@ pub fn evaluate<W: Word>(data: &InstData<'_>, arg: impl Fn(usize) -> Option<W>) 
     use Opcode::*;
     let both = || arg(0).zip(arg(1));
     match data.op {
-        Mov | MovPred | Mov64 | Uniform | WidenS32 | Mapa | ToGlobal => arg(0),
+        Mov | MovPred | Mov64 | Assume | Assume64 | Uniform | WidenS32 | Mapa | ToGlobal => arg(0),
         // A fragment of one register is that register.
         Join if data.args.len() == 1 => arg(0),
         Narrow64 => arg(0).map(|v| v.map(word)),

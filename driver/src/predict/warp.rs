@@ -243,7 +243,9 @@ impl Groups {
 /// What an attribute adds to an address.
 pub fn offset(attr: &Attr) -> i64 {
     match attr {
-        Attr::Mem { offset, .. } | Attr::Matrix { offset, .. } => i64::from(*offset),
+        Attr::Mem { offset, .. } | Attr::Sync { offset, .. } | Attr::Matrix { offset, .. } => {
+            i64::from(*offset)
+        }
         _ => 0,
     }
 }

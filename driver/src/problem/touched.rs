@@ -153,7 +153,7 @@ impl<'p, 'o> Visit<'p, 'o> {
             }
             Op::GridDim(d) => self.set(inst, Numbers::one(self.grid[usize::from(*d)] as i64)),
             Op::Binary(op) => self.set(inst, self.number(args[0]).with(*op, &self.number(args[1]))),
-            Op::Cast | Op::ToIndex => self.copy(inst, args[0]),
+            Op::Cast | Op::ToIndex | Op::Assume(_) => self.copy(inst, args[0]),
             Op::Broadcast | Op::ExpandDims(_) => self.set(inst, self.number(args[0])),
             Op::Select => self.select(inst),
             Op::Reduce(op, _) => self.reduce(inst, *op),

@@ -7,11 +7,10 @@ use super::number::{Number, cast};
 use super::tile::{Extents, Tile, each_index};
 use super::value::{Val, View};
 use super::{Fault, InterpError};
-use crate::tile::{AtomicOp, Block, Dim, Inst, Kernel, MOST_INDEX, Op, Type, Value};
+use crate::tile::{Assumption, AtomicOp, Block, Dim, Inst, Kernel, MOST_INDEX, Op, Type, Value};
 use crate::types::Elem;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
-use std::fmt::Write;
 use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -217,6 +216,7 @@ impl<'a> Program<'a> {
                 let own = kernel.ty(kernel.args(inst)[of]).elem();
                 Ok(compute::elementwise(op, own, elem, &args)?)
             }
+            Op::Assume(promise) => self.assume(inst, promise),
             Op::Workspace => self.workspace(inst, elem),
             Op::Arrive => self.arrive(inst),
             Op::View { strided, fill } => self.view(inst, *strided, *fill),
@@ -227,6 +227,20 @@ impl<'a> Program<'a> {
                 Some(n) => Ok(Val::Scalar(n)),
                 None => self.tile_op(inst, op, ty),
             },
+        }
+    }
+
+    /// The same number, if it is as promised.
+    fn assume(&self, inst: Inst, promise: &Assumption) -> Result<Val> {
+        let arg = self.kernel.args(inst)[0];
+        let value = self.get(arg)?;
+        let number = match (self.kernel.ty(arg).elem(), value.number(0).as_i64()) {
+            (Elem::Uint(64), number) => (number as u64).into(),
+            (_, number) => i128::from(number),
+        };
+        match promise.holds(number) {
+            true => Ok(value),
+            false => Err(Fault::Assume(format!("{number} is not{promise}"))),
         }
     }
 
@@ -291,18 +305,22 @@ impl<'a> Program<'a> {
         moved.ok_or_else(|| Fault::Invalid(format!("`{}` is not known", op.name())))
     }
 
+    /// A line of the scalars, then one for each element of each tile.
     fn print(&mut self, inst: Inst, text: &str) -> Result<()> {
-        let mut line = text.to_owned();
-        for value in self.args(inst)? {
-            let count = value.tile().map_or(1, Tile::len);
-            let all: Vec<String> = (0..count).map(|i| number_text(value.number(i))).collect();
-            // Writing to a string cannot fail.
-            let _ = match value.tile() {
-                Some(t) => write!(line, " {:?}[{}]", t.extents, all.join(", ")),
-                None => write!(line, " {}", all.join(", ")),
-            };
+        let values = self.args(inst)?;
+        let scalars: Vec<&Val> = values.iter().filter(|v| v.tile().is_none()).collect();
+        if !scalars.is_empty() || values.is_empty() {
+            let all = scalars.iter().map(|v| format!(" {}", number_text(v.number(0))));
+            self.memory.printed.push(text.to_owned() + &all.collect::<String>());
         }
-        self.memory.printed.push(line);
+        for tile in values.iter().filter_map(Val::tile) {
+            let mut at = 0;
+            each_index(&tile.extents, |index| {
+                let line = format!("{text}{index:?} {}", number_text(tile.get(at)));
+                self.memory.printed.push(line);
+                at += 1;
+            });
+        }
         Ok(())
     }
 }

@@ -113,6 +113,9 @@ pub enum Fault {
     /// A failed `assert`.
     #[error("assertion failed: {0}")]
     Assert(String),
+    /// A number that is not as an `assume` promises.
+    #[error("assumption broken: {0}")]
+    Assume(String),
     /// [`Options::steps`] ran out.
     #[error("more instructions than the options allow")]
     Steps,

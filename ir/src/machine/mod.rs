@@ -257,6 +257,17 @@ pub enum Attr {
         /// Pointer and footprint of the access.
         access: GlobalAccess,
     },
+    /// An atomic update of another scope or order than usual: relaxed, and of the GPU.
+    Sync {
+        /// Bytes added to the address.
+        offset: i32,
+        /// Registers.
+        count: u8,
+        /// Pointer and footprint of the access, before `sched`.
+        access: Option<GlobalAccess>,
+        /// Scope and order.
+        sync: crate::tile::MemorySync,
+    },
     /// A place in shared memory, before `sched`.
     Place(Place),
     /// Access to a place: the place, and registers moved.
@@ -285,6 +296,15 @@ pub enum Attr {
         /// Buffer before `sched`.
         buffer: Option<Buffer>,
     },
+    /// A promise about the operand, which is a number with a sign or without.
+    Assume {
+        /// The promise.
+        promise: crate::tile::Assumption,
+        /// Whether the number has a sign.
+        signed: bool,
+    },
+    /// The text of a print, with a conversion for each operand: `%d`, `%u`, `%lld`, `%llu`, or `%g` for an f32.
+    Print(String),
     /// A loop's name and its words of the mapping.
     Loop(Box<LoopAttr>),
 }

@@ -59,6 +59,8 @@ opcodes! {
     Mov "mov" &[B32], &[B32], Pure "sm_10";
     MovPred "mov.pred" &[Pred], &[Pred], Pure "sm_10";
     Mov64 "mov.b64" &[B64], &[B64], Pure "sm_10";
+    Assume "assume" &[B32], &[B32], Pure "sm_10";
+    Assume64 "assume.b64" &[B64], &[B64], Pure "sm_10";
     Pack64 "pack64" &[B32, B32], &[B64], Pure "sm_10";
     Pack16 "pack16" &[B16, B16], &[B32], Pure "sm_10";
     Low16 "low16" &[B32], &[B16], Pure "sm_10";
@@ -257,6 +259,7 @@ opcodes! {
     GriddepLaunch "griddepcontrol.launch" &[], &[], Order "sm_90";
     Pmevent "pmevent" &[], &[], Order "sm_10";
     Trap "trap" &[], &[], Order "sm_10";
+    Printf "printf" &[Any], &[], Order "sm_20";
     Clock64 "clock64" &[], &[B64], Order "sm_20";
     ReduxAddS32 "redux.add.s32" &[B32], &[B32], Pure "sm_80";
     ReduxMaxS32 "redux.max.s32" &[B32], &[B32], Pure "sm_80";
@@ -302,6 +305,11 @@ impl Opcode {
     /// Whether passes may clone, merge, move and drop it.
     pub fn is_pure(self) -> bool {
         self.effect() == Effect::Pure
+    }
+
+    /// Whether it stays though nothing reads its results: it has an effect, or is a promise that the simulator checks.
+    pub fn stays(self) -> bool {
+        !self.is_pure() || matches!(self, Self::Assume | Self::Assume64)
     }
 
     /// Whether it is a copy into shared memory that completes on a barrier.

@@ -133,6 +133,8 @@ static ROWS: Rows = rows! {
     Mov "mov.b32 $d, $0" Alu 4 2 10 "";
     MovPred "mov.pred $d, $0" Alu 4 2 10 "";
     Mov64 "mov.b64 $d, $0" Alu 4 2 10 "";
+    Assume "" None 0 0 10 "";
+    Assume64 "" None 0 0 10 "";
     Pack64 "mov.b64 $d, {$0, $1}" Alu 4 2 10 "";
     Pack16 "mov.b32 $d, {$0, $1}" Alu 4 2 10 "";
     Low16 "cvt.u16.u32 $d, $0" Alu 4 2 10 "";
@@ -330,6 +332,7 @@ static ROWS: Rows = rows! {
     GriddepWait "griddepcontrol.wait" Sync 20 2 78 "";
     GriddepLaunch "griddepcontrol.launch_dependents" Sync 20 2 78 "";
     Pmevent "pmevent $i" Sync 2 2 20 "PMTRIG";
+    Printf "" None 0 0 20 "";
     Trap "trap" Branch 0 2 10 "";
     Clock64 "mov.u64 $d, %clock64" Alu 20 20 20 "CS2R";
     ReduxAddS32 "redux.sync.add.s32 $d, $0, -1" Lsu 20 4 70 "REDUX";

@@ -91,6 +91,8 @@ pub struct KernelBuilder {
     open: Vec<Frame>,
     /// The block in which each value is defined.
     home: SecondaryMap<Value, Option<Block>>,
+    /// Scope and order of the next atomic update.
+    sync: MemorySync,
     loc: Loc,
 }
 
@@ -104,6 +106,7 @@ impl KernelBuilder {
             kernel: Kernel::new(name),
             open: Vec::new(),
             home: SecondaryMap::new(),
+            sync: MemorySync::default(),
             loc: Loc::default(),
         })
     }
@@ -413,11 +416,6 @@ impl KernelBuilder {
         self.inst(Op::Store, &joined(view, index, &[x]), None).map(drop)
     }
 
-    /// Updates elements atomically.
-    pub fn atomic(&mut self, op: AtomicOp, view: Value, index: &[Value], x: Value) -> Result<()> {
-        self.inst(Op::Atomic(op), &joined(view, index, &[x]), None).map(drop)
-    }
-
     /// An array of so many elements, the product of the extents, that no argument holds.
     pub fn workspace(&mut self, extents: &[Value], elem: Elem) -> Result<Value> {
         self.value(Op::Workspace, extents, Some(Type::Ptr(elem)))
@@ -483,6 +481,11 @@ impl KernelBuilder {
     /// Prints values.
     pub fn print(&mut self, text: &str, values: &[Value]) -> Result<()> {
         self.inst(Op::Print(text.to_owned()), values, None).map(drop)
+    }
+
+    /// The same integer, of which something is promised.
+    pub fn assume(&mut self, x: Value, promise: Assumption) -> Result<Value> {
+        self.value(Op::Assume(promise), &[x], None)
     }
 
     /// Stops the kernel with a message if false.

@@ -180,6 +180,31 @@ impl Default for Facts {
     }
 }
 
+/// What [`Op::Assume`] promises of an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Assumption {
+    /// It is a multiple of this.
+    pub multiple: i64,
+    /// It is not less than this.
+    pub min: i64,
+    /// It is not greater than this.
+    pub max: i64,
+}
+
+impl Default for Assumption {
+    /// No promise: unlike an argument, a number from memory may be negative.
+    fn default() -> Self {
+        Self { multiple: 1, min: i64::MIN, max: i64::MAX }
+    }
+}
+
+impl Assumption {
+    /// Whether a number is as promised.
+    pub fn holds(&self, number: i128) -> bool {
+        number % i128::from(self.multiple) == 0 && (i128::from(self.min)..=self.max.into()).contains(&number)
+    }
+}
+
 /// A parameter of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamData {

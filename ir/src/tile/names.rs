@@ -1,7 +1,7 @@
 //! The words of the text form: operations by name, operators with their precedence, reserved words.
 //! Printer and parser read the same tables.
 
-use super::{AtomicOp, BinOp, CmpOp, MAX_RANK, Op, ReduceOp, UnOp};
+use super::{AtomicOp, BinOp, CmpOp, MAX_RANK, MemoryOrder, MemoryScope, Op, ReduceOp, UnOp};
 
 /// Functions of one operand.
 pub(crate) const UNARY: [(&str, UnOp); 14] = [
@@ -88,6 +88,22 @@ pub(crate) const ATOMIC: [(&str, AtomicOp); 5] = [
     ("atomic_cas", AtomicOp::CompareAndSwap),
 ];
 
+/// Scopes of atomic updates, behind `scope`.
+pub(crate) const SCOPES: [(&str, MemoryScope); 4] = [
+    ("cta", MemoryScope::Cta),
+    ("cluster", MemoryScope::Cluster),
+    ("gpu", MemoryScope::Gpu),
+    ("sys", MemoryScope::Sys),
+];
+
+/// Orders of atomic updates, behind `order`.
+pub(crate) const ORDERS: [(&str, MemoryOrder); 4] = [
+    ("relaxed", MemoryOrder::Relaxed),
+    ("acquire", MemoryOrder::Acquire),
+    ("release", MemoryOrder::Release),
+    ("acq_rel", MemoryOrder::AcqRel),
+];
+
 /// How an operation that is no operator is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
@@ -106,7 +122,7 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 36] = [
+const FORMS: [(&str, Form); 37] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
@@ -140,6 +156,7 @@ const FORMS: [(&str, Form); 36] = [
     ("async_wait", form(1, 1, true, false)),
     ("print", form(1, usize::MAX, true, false)),
     ("assert", form(1, 2, true, false)),
+    ("assume", form(1, 1, true, false)),
     ("for", form(0, 0, false, false)),
     ("while", form(0, 0, false, false)),
     ("if", form(0, 0, false, false)),
@@ -188,7 +205,7 @@ pub(crate) fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
 }
 
 /// The name under which a table lists this entry.
-fn name_of<T: PartialEq>(table: &[(&'static str, T)], entry: T) -> &'static str {
+pub(super) fn name_of<T: PartialEq>(table: &[(&'static str, T)], entry: T) -> &'static str {
     table.iter().find(|(_, t)| *t == entry).map_or("?", |r| r.0)
 }
 
@@ -299,6 +316,7 @@ impl Op {
             Self::AsyncWait(_) => "async_wait",
             Self::Print(_) => "print",
             Self::Assert(_) => "assert",
+            Self::Assume(_) => "assume",
             Self::For => "for",
             Self::While => "while",
             Self::If => "if",

@@ -1,7 +1,7 @@
 //! The operations of tile IR: the union of Hexcute's Table 1, Tilus's Table 1 and Triton's shape
 //! operations. Operands stand in the order in which each variant names them.
 
-use super::{Dim, MAX_RANK};
+use super::{Assumption, Dim, MAX_RANK};
 use crate::types::Elem;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -148,6 +148,55 @@ pub enum AtomicOp {
     CompareAndSwap,
 }
 
+/// Whose threads see an atomic update as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MemoryScope {
+    /// Those of its block.
+    Cta,
+    /// Those of its cluster.
+    Cluster,
+    /// Those of the GPU.
+    #[default]
+    Gpu,
+    /// Those of all GPUs, and of the host.
+    Sys,
+}
+
+/// What an atomic update orders beside itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemoryOrder {
+    /// Nothing.
+    #[default]
+    Relaxed,
+    /// What its block does after it sees what was released before what it found.
+    Acquire,
+    /// What its block did before it is seen by who acquires what it leaves.
+    Release,
+    /// Both.
+    AcqRel,
+}
+
+impl MemoryOrder {
+    /// Whether later accesses come after it.
+    pub fn acquires(self) -> bool {
+        matches!(self, Self::Acquire | Self::AcqRel)
+    }
+
+    /// Whether earlier accesses come before it.
+    pub fn releases(self) -> bool {
+        matches!(self, Self::Release | Self::AcqRel)
+    }
+}
+
+/// Scope and order of an atomic update.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MemorySync {
+    /// The scope.
+    pub scope: MemoryScope,
+    /// The order.
+    pub order: MemoryOrder,
+}
+
 /// An operation and its attributes. `x, y` are operands: scalars or tiles, unless the text says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
@@ -241,7 +290,8 @@ pub enum Op {
         masked: bool,
     },
     /// `view, index.., x, c?`: as [`Op::Atomic`] with the indices and the mask of [`Op::LoadGather`]. With `old` it gives
-    /// what each element was before; 0 outside the view and where the mask is false.
+    /// what each element was before; 0 outside the view and where the mask is false. [`Op::Atomic`] is relaxed, and of the
+    /// GPU.
     AtomicScatter {
         /// The update.
         op: AtomicOp,
@@ -249,6 +299,8 @@ pub enum Op {
         old: bool,
         /// Whether a mask follows the tile.
         masked: bool,
+        /// Scope and order.
+        sync: MemorySync,
     },
     /// `acc, a, b`: `acc + a b` for `a: [M, K]`, `b: [K, N]`, sums in the type of `acc`.
     Mma,
@@ -266,6 +318,8 @@ pub enum Op {
     AsyncWait(u32),
     /// `x..`: prints values, a debugging aid.
     Print(String),
+    /// `x`: the same integer, of which this is promised. Only what is made of the result relies on the promise.
+    Assume(Assumption),
     /// `c`: stops the kernel with a message if false.
     Assert(String),
     /// `lo, hi, step, init..`: body parameters are counter and carried values; results the last ones.
@@ -318,6 +372,19 @@ impl Op {
         }
     }
 
+    /// Scope and order of an atomic operation.
+    pub fn sync(&self) -> MemorySync {
+        match self {
+            Self::AtomicScatter { sync, .. } => *sync,
+            _ => MemorySync::default(),
+        }
+    }
+
+    /// Whether who acquires what it leaves sees what its block did before.
+    pub fn releases(&self) -> bool {
+        matches!(self, Self::Arrive) || self.sync().order.releases()
+    }
+
     /// The operand that is written, updated by or counted to, of so many.
     pub fn written_operand(&self, operands: usize) -> Option<usize> {
         match self {
@@ -344,9 +411,9 @@ impl Op {
     }
 
     /// The write by tiles of indices, or under a mask, that is this one otherwise.
-    pub(crate) fn scattered(self, old: bool, masked: bool) -> Self {
+    pub(crate) fn scattered(self, old: bool, masked: bool, sync: MemorySync) -> Self {
         match self {
-            Self::Atomic(op) => Self::AtomicScatter { op, old, masked },
+            Self::Atomic(op) => Self::AtomicScatter { op, old, masked, sync },
             _ => Self::StoreScatter { masked },
         }
     }

@@ -3,7 +3,7 @@
 
 use super::dims::{DimText, TypeText};
 use super::mapping::FLAGS;
-use super::names::{BINARY, find, is_free_name};
+use super::names::{BINARY, ORDERS, SCOPES, find, is_free_name, name_of};
 use super::*;
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
@@ -228,6 +228,7 @@ impl<'a> Printer<'a> {
                 write!(f, "print {}", StrText(text))?;
                 args.iter().try_for_each(|&v| write!(f, ", {}", self.name(v)))
             }
+            Op::Assume(promise) => write!(f, "assume {}{promise}", self.arg(args, 0)),
             Op::Yield | Op::Mma => {
                 write!(f, "{} ", op.name())?;
                 self.list(f, args)
@@ -287,6 +288,7 @@ impl<'a> Printer<'a> {
                 if matches!(op, Op::AtomicScatter { old: true, .. }) {
                     write!(f, " : {ty}")?;
                 }
+                write!(f, "{}", op.sync())?;
             }
             None => write!(f, "] : {ty}")?,
         }
@@ -367,6 +369,36 @@ impl Display for StrText<'_> {
             }
         }
         f.write_char('"')
+    }
+}
+
+/// ` scope cta order release`; nothing where it is the usual.
+impl Display for MemorySync {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { scope, order } = *self;
+        if scope != MemoryScope::default() {
+            write!(f, " scope {}", name_of(&SCOPES, scope))?;
+        }
+        if order != MemoryOrder::default() {
+            write!(f, " order {}", name_of(&ORDERS, order))?;
+        }
+        Ok(())
+    }
+}
+
+/// ` % 8 in 0..=64`
+impl Display for Assumption {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { multiple, min, max } = *self;
+        let range = (min, max) != (i64::MIN, i64::MAX);
+        if multiple != 1 || !range {
+            write!(f, " % {multiple}")?;
+        }
+        match max {
+            _ if !range => Ok(()),
+            i64::MAX => write!(f, " in {min}.."),
+            max => write!(f, " in {min}..={max}"),
+        }
     }
 }
 

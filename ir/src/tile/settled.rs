@@ -115,6 +115,7 @@ impl Kernel {
         let infix = INFIX.iter().find(|row| Some(row.2) == infix);
         match (op, infix, self.args(inst)) {
             (Op::Int(v), ..) => v.to_string(),
+            (Op::Assume(_), _, &[x]) => self.scalar_text(x, least, depth),
             (Op::Dim(d), ..) => DimText(&self.tunables, *d).to_string(),
             (_, Some(&(name, level, _)), &[a, b]) => {
                 let [a, b] = [(a, level), (b, level + 1)].map(|(v, l)| self.scalar_text(v, l, depth - 1));
@@ -143,7 +144,7 @@ fn fits(value: i64, elem: Elem) -> bool {
 fn scalar(op: &Op, args: &[i64]) -> Option<i64> {
     match (op, args) {
         (Op::Int(v), _) => Some(*v),
-        (Op::Cast, [x]) => Some(*x),
+        (Op::Cast | Op::Assume(_), [x]) => Some(*x),
         (Op::Unary(UnOp::Neg), [x]) => x.checked_neg(),
         (Op::Unary(UnOp::Abs), [x]) => x.checked_abs(),
         (Op::Select, [c, x, y]) => Some(if *c != 0 { *x } else { *y }),

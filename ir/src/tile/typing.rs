@@ -7,7 +7,7 @@ mod access;
 mod shape;
 
 use super::dims::{Tunables, TypeText};
-use super::{BinOp, Dim, MAX_RANK, Op, ReduceOp, Shape, Type, UnOp};
+use super::{Assumption, BinOp, Dim, MAX_RANK, Op, ReduceOp, Shape, Type, UnOp};
 use crate::types::Elem;
 use smallvec::{SmallVec, smallvec};
 
@@ -156,6 +156,7 @@ impl Typing<'_> {
             Op::SubView(kept) => self.sub_view(kept),
             Op::Load | Op::AsyncCopy => self.load(),
             Op::Workspace => self.workspace(),
+            Op::Assume(promise) => self.assume(promise),
             Op::Arrive => self.arrive(),
             Op::LoadGather { masked } => self.load_gather(*masked),
             Op::Mma => self.mma(),
@@ -276,6 +277,16 @@ impl Typing<'_> {
         match self.want {
             Some(Type::Ptr(elem)) => Ok(Type::Ptr(elem)),
             _ => self.bad_result("a pointer"),
+        }
+    }
+
+    fn assume(&self, promise: &Assumption) -> Result<Type> {
+        self.count(1)?;
+        self.attribute("the multiple", promise.multiple, 1, i64::MAX)?;
+        self.attribute("the greatest number", promise.max, promise.min, i64::MAX)?;
+        match self.args[0] {
+            Type::Scalar(e) if e.is_int() => Ok(self.args[0]),
+            _ => self.bad_operand(0, "an integer scalar"),
         }
     }
 

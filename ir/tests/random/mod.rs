@@ -3,6 +3,7 @@
 use warplift_ir::tile::*;
 use warplift_ir::types::Elem;
 
+const RELEASE: MemorySync = MemorySync { scope: MemoryScope::Cta, order: MemoryOrder::Release };
 const ELEMS: [Elem; 12] = [
     Elem::F32,
     Elem::I32,
@@ -207,7 +208,8 @@ impl Random<'_> {
             Op::Arrive,
             Op::LoadGather { masked: false },
             Op::StoreScatter { masked: false },
-            Op::AtomicScatter { op: AtomicOp::Add, old: true, masked: false },
+            Op::AtomicScatter { op: AtomicOp::Add, old: true, masked: false, sync: MemorySync::default() },
+            Op::AtomicScatter { op: AtomicOp::Max, old: false, masked: false, sync: RELEASE },
             Op::ToIndex,
             Op::Mma,
             Op::Reduce(reduce, d),
@@ -216,6 +218,8 @@ impl Random<'_> {
             Op::AsyncCopy,
             Op::AsyncCommit,
             Op::AsyncWait(0),
+            Op::Assume(Assumption { multiple: 8, min: -1, max: 64 }),
+            Op::Assume(Assumption { max: 5, ..Assumption::default() }),
             Op::Print("\"quoted\"\n".to_owned()),
             Op::Assert(String::new()),
             Op::Assert("text".to_owned()),

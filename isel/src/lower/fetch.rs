@@ -58,7 +58,7 @@ impl Lower<'_, '_> {
             let inside = self.inside(&mut a, &at);
             let operands = given.iter().map(|&x| self.pick(x, vec![e as u16])).collect::<Vec<_>>();
             let guard = Some(Guard { pred: inside, negated: false });
-            let attr = Attr::GlobalMem { offset: a.offset(&at), count: 1, access };
+            let attr = self.global_attr(inst, a.offset(&at), 1, access);
             let args = [&[address], &operands[..]].concat();
             let new = NewInst::new(row, &args, &[Ty::B32]).attr(attr).guard(guard);
             parts.push(self.at().value(new));

@@ -10,7 +10,7 @@ use crate::tiles::shared_trips;
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashSet;
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
-use warplift_ir::tile::{BinOp, CmpOp, Facts, Inst, Kernel, Mapping, Op, ParamData, Type, Value};
+use warplift_ir::tile::{Assumption, BinOp, CmpOp, Facts, Inst, Kernel, Mapping, Op, ParamData, Type, Value};
 use warplift_ir::types::Elem;
 
 /// More multiprocessors than any chip has.
@@ -53,6 +53,25 @@ impl Lower<'_, '_> {
         let max = max.min(most(k.ty(a).elem()));
         self.extra_facts.push(Fact::Range { name: param.name.clone(), min, max });
         Ok(())
+    }
+
+    /// What is promised of a number that follows from arguments becomes facts, wherever every block meets the promise.
+    pub(super) fn promise_at_launch(&mut self, inst: Inst, promise: Assumption) {
+        let k = self.k;
+        let Some(value) = facts::launch_expr(k, k.result(inst)).filter(|_| self.always_runs(inst)) else {
+            return;
+        };
+        let what = k.condition_text(k.args(inst)[0]);
+        let mut limit = |value: Expr, what: String, min, max| {
+            self.extra_facts.push(Fact::Limit { what, value, min, max });
+        };
+        if promise.multiple > 1 {
+            let rest = Expr::op(ExprOp::Mod, value.clone(), Expr::Const(promise.multiple));
+            limit(rest, format!("{what} % {}", promise.multiple), 0, 0);
+        }
+        if (promise.min, promise.max) != (i64::MIN, i64::MAX) {
+            limit(value, what, promise.min, promise.max);
+        }
     }
 
     /// The fact behind `argument % constant == 0`.

@@ -7,6 +7,7 @@
 //!  between threads ─► shuffles, scratch       exchange.rs, shared.rs, versions.rs
 //!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs      indexed.rs
 //!  asynchronous copies of threads             cp_async.rs
+//!  prints                                     print.rs
 //!  workspaces, blocks that arrive             arrive.rs
 //!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
 //! ```
@@ -37,6 +38,7 @@ mod mma_sync;
 mod narrow;
 mod order;
 mod plain;
+mod print;
 mod ragged;
 mod reduce;
 mod scalar;
@@ -369,6 +371,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Join => self.lower_join(inst),
             Op::Gather(dim) => self.lower_gather(inst, usize::from(*dim)),
             Op::Assert(_) => self.lower_assert(inst),
+            Op::Print(text) => self.lower_print(inst, text),
             _ if tile => self.lower_tile(inst),
             _ => self.lower_scalar(inst),
         }

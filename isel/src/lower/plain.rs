@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Op, Type, Value};
+use warplift_ir::tile::{AtomicOp, CmpOp, Inst, MemorySync, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The accesses of one tile through a view.
@@ -467,13 +467,21 @@ impl Lower<'_, '_> {
                 let shifted = [(part, machine::IndexMap::EACH), (by, machine::IndexMap::Whole)];
                 part = self.repeat(Opcode::ShrU32, Attr::None, &shifted, 1);
             }
-            let attr = Attr::GlobalMem { offset: a.offset(&at), count: count as u8, access };
+            let attr = self.global_attr(inst, a.offset(&at), count as u8, access);
             for (op, part, inside) in self.writes(write, bytes, part, inside) {
                 let guard = Some(Guard { pred: inside, negated: false });
                 self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr.clone()).guard(guard));
             }
         }
         Ok(())
+    }
+
+    /// A write or an update with its scope and order.
+    pub(super) fn global_attr(&self, inst: Inst, offset: i32, count: u8, access: GlobalAccess) -> Attr {
+        match self.k.insts[inst].op.sync() {
+            sync if sync == MemorySync::default() => Attr::GlobalMem { offset, count, access },
+            sync => Attr::Sync { offset, count, access: Some(access), sync },
+        }
     }
 
     /// The rows that write so many bytes, each with what it writes and its condition.

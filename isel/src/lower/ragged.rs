@@ -13,7 +13,7 @@
 //! (Triton, `triton/tools/ragged_tma.py`, has the same idea with three dimensions and addresses that wrap around.)
 
 use super::Lower;
-use crate::facts::{launch_bound, launch_bounds};
+use crate::facts::{LaunchBound, launch_bound, launch_bounds};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::machine;
@@ -48,7 +48,10 @@ impl Lower<'_, '_> {
         let bounds = launch_bounds(self.k, extent).unwrap_or_default();
         let mut most = None;
         for bound in bounds {
-            let bound = self.scalar(bound)?;
+            let bound = match bound {
+                LaunchBound::Value(v) => self.scalar(v)?,
+                LaunchBound::Number(n) => self.at().imm(n),
+            };
             most = Some(match most {
                 Some(m) => self.at().int(Opcode::MaxS32, m, bound),
                 None => bound,

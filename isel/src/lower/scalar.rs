@@ -10,7 +10,7 @@ use crate::facts::is_never_negative;
 use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, small_bits, unary_row};
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
+use warplift_ir::tile::{Assumption, BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -57,6 +57,7 @@ impl Lower<'_, '_> {
                 let x = self.scalar(args[0])?;
                 self.scalar_cast(k.ty(args[0]), elem, x)?
             }
+            Op::Assume(promise) => self.scalar_assume(inst, *promise)?,
             _ => return self.interpreted_only(),
         };
         self.set(result, r);
@@ -70,6 +71,16 @@ impl Lower<'_, '_> {
             _ if elem.bits() == 64 => self.at().imm_of(Ty::B64, value),
             _ => self.at().imm(value),
         }
+    }
+
+    /// The same number, with what is promised of it: the launch checks that of arguments, the simulator each.
+    fn scalar_assume(&mut self, inst: Inst, promise: Assumption) -> Result<machine::Value> {
+        let (arg, ty) = (self.k.args(inst)[0], self.ty(self.k.result(inst))?);
+        let x = self.scalar(arg)?;
+        self.promise_at_launch(inst, promise);
+        let op = if ty == Ty::B64 { Opcode::Assume64 } else { Opcode::Assume };
+        let attr = Attr::Assume { promise, signed: self.k.ty(arg).elem().is_signed() };
+        Ok(self.at().value(NewInst::new(op, &[x], &[ty]).attr(attr)))
     }
 
     /// A comparison gives a predicate.

@@ -4,6 +4,7 @@
 //!  y = erf(x)        ─►     e = exp2(|x| (c0 + c1 |x| + .. + c4 |x|^4))       erfc(|x|), to 2^-20
 //!                           y = select(x < 0, -(1 - e), 1 - e)
 //!  a, b = split(x)   ─►     a = reshape slice(x, [.., 0]), b = reshape slice(x, [.., 1])
+//!  print "t", n, x    ─►     print "t", n      print "t", x, iota 0, iota 1        what a thread holds, with its indices
 //! ```
 //!
 //! The polynomial was fitted to `log2(erfc(a)) / a`, weighted by the error that it makes in `erf`, for the least greatest
@@ -36,6 +37,7 @@ pub fn do_expand_functions(k: &mut Kernel) {
             match k.insts[inst].op {
                 _ if !expands(k, inst) => k.blocks[block].insts.push(inst),
                 Op::Split => split(k, block, inst),
+                Op::Print(_) => print(k, block, inst),
                 _ => Erf { k, block, inst }.expand(),
             }
         }
@@ -46,6 +48,7 @@ fn expands(k: &Kernel, inst: Inst) -> bool {
     match k.insts[inst].op {
         Op::Split => takes(&Op::Split, k.ty(k.args(inst)[0]).elem()),
         Op::Unary(UnOp::Erf) => compiles(k, inst),
+        Op::Print(_) => k.args(inst).iter().any(|&v| matches!(k.ty(v), Type::Tile(..))),
         _ => false,
     }
 }
@@ -65,6 +68,32 @@ fn split(k: &mut Kernel, block: Block, inst: Inst) {
         let new = k.result(made);
         k.names[new] = k.names[old].clone();
         rename(k, &[(old, new)]);
+    }
+}
+
+/// Appends a print of the scalars, and one of each tile with the tiles of its indices.
+fn print(k: &mut Kernel, block: Block, inst: Inst) {
+    let Op::Print(text) = k.insts[inst].op.clone() else { return };
+    let loc = k.insts[inst].loc;
+    let (tiles, scalars): (Vec<Value>, Vec<Value>) =
+        k.args(inst).to_vec().into_iter().partition(|&v| matches!(k.ty(v), Type::Tile(..)));
+    if !scalars.is_empty() {
+        k.append_inst(block, Op::Print(text.clone()), &scalars, &[], &[], loc);
+    }
+    for tile in tiles {
+        let Type::Tile(elem, shape) = k.ty(tile) else { continue };
+        let mut args = vec![tile];
+        if matches!(elem, Elem::F16 | Elem::Bf16) {
+            let wide = Type::Tile(Elem::F32, shape);
+            let cast = k.append_inst(block, Op::Cast, &[tile], &[wide], &[], loc);
+            args[0] = k.result(cast);
+        }
+        for d in 0..shape.rank() {
+            let index = Type::Tile(Elem::I32, shape);
+            let iota = k.append_inst(block, Op::Iota(d as u8), &[], &[index], &[], loc);
+            args.push(k.result(iota));
+        }
+        k.append_inst(block, Op::Print(text.clone()), &args, &[], &[], loc);
     }
 }
 

@@ -168,14 +168,16 @@ pub fn is_view(op: &Op) -> bool {
     matches!(op, Op::Slice(_) | Op::ExpandDims(_) | Op::Broadcast | Op::Reshape | Op::Trans(_))
 }
 
-/// Removes instructions without effects whose results are unused.
+/// Removes instructions without effects whose results are unused. Promises stay: the simulator checks them.
 pub fn do_dead(k: &mut Kernel) {
     loop {
         let mut used: FxHashSet<Value> = k.grid.iter().copied().collect();
         k.walk(|_, inst| used.extend(k.args(inst)));
         let dead = |i: &Inst| {
             let data = &k.insts[*i];
-            let kept = data.op.has_effect() || !data.blocks.is_empty() || matches!(data.op, Op::Yield);
+            let kept = data.op.has_effect()
+                || !data.blocks.is_empty()
+                || matches!(data.op, Op::Yield | Op::Assume(_));
             !kept && !k.results(*i).iter().any(|r| used.contains(r))
         };
         let lists: Vec<(Block, Vec<Inst>)> = k

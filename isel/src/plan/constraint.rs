@@ -135,6 +135,8 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
             let uses = (1..k.args(inst).len()).map(arg);
             one(Relation::Equal, &uses.chain((0..results.len()).map(made)).collect::<Vec<_>>())
         }
+        // A thread holds the indices of what it prints.
+        Op::Print(_) => one(Relation::Equal, &(0..k.args(inst).len()).map(arg).collect::<Vec<_>>()),
         Op::Scan(..) => pair(Relation::Equal),
         Op::Gather(_) => one(Relation::Equal, &[arg(1), made(0)]),
         Op::For | Op::While => {

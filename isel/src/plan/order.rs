@@ -19,8 +19,9 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
         return Some("it repeats in a loop, and tensor copies have no order".to_owned());
     }
     let mut behind = program_order(k).into_iter().skip_while(|&i| i != store);
-    if behind.any(|i| matches!(k.insts[i].op, Op::Arrive)) {
-        return Some("the `arrive` behind it does not wait for tensor copies".to_owned());
+    if let Some(release) = behind.find(|&i| k.insts[i].op.releases()) {
+        let name = k.insts[release].op.name();
+        return Some(format!("the `{name}` behind it does not wait for tensor copies"));
     }
     let touched = |i: Inst| memory(k, *k.args(i).first()?);
     let own = touched(store);

@@ -3,6 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 use warplift_ir::machine::{Attr, Buffer, Func, GlobalAccess, Inst, InstData, Place, Value};
 use warplift_ir::target::{Effect, Opcode};
+use warplift_ir::tile::MemoryOrder;
 
 /// Buffers that an instruction accesses; `true` for a write.
 pub fn touched(attr: &Attr, op: Opcode) -> SmallVec<[(Buffer, bool); 2]> {
@@ -36,8 +37,19 @@ pub fn touched_inside(func: &Func<'_>, inst: Inst) -> Vec<(Inst, Buffer, bool)> 
 /// The plain access to global memory that an instruction makes, if any; `true` for a write.
 pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)> {
     match data.attr {
-        Attr::GlobalMem { access, .. } => Some((access, data.op.effect() != Effect::Read)),
+        Attr::GlobalMem { access, .. } | Attr::Sync { access: Some(access), .. } => {
+            Some((access, data.op.effect() != Effect::Read))
+        }
         _ => None,
+    }
+}
+
+/// What an access orders beside itself.
+pub(crate) fn order_of(data: &InstData<'_>) -> MemoryOrder {
+    match data.attr {
+        Attr::Sync { sync, .. } => sync.order,
+        _ if data.op == Opcode::AtomIncU32 => MemoryOrder::AcqRel,
+        _ => MemoryOrder::Relaxed,
     }
 }
 
@@ -79,6 +91,7 @@ pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
 pub(crate) fn plain(attr: &Attr) -> Attr {
     match *attr {
         Attr::GlobalMem { offset, count, .. } => Attr::Mem { offset, count },
+        Attr::Sync { offset, count, sync, access: _ } => Attr::Sync { offset, count, sync, access: None },
         ref other => other.clone(),
     }
 }

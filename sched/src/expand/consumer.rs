@@ -109,6 +109,7 @@ impl<'a> Expand<'_, 'a> {
         }
         self.order_global(inst);
         self.clone_inst(inst);
+        self.acquired(inst);
     }
 
     /// Whether an await belongs to the other half of a tile's work. Both halves wait for tiles that are loaded only

@@ -11,7 +11,7 @@
 
 use super::footprints::Accesses;
 use super::role::Expand;
-use crate::analysis::{global_access, global_accesses_inside, is_tile_loop};
+use crate::analysis::{global_access, global_accesses_inside, is_tile_loop, order_of};
 use warplift_ir::machine::Inst;
 use warplift_ir::target::Opcode;
 
@@ -21,12 +21,21 @@ impl Expand<'_, '_> {
         let Some((access, writes)) = global_access(self.data(inst)) else { return };
         let before = self.memory.seen.global.get(&access.pointer).copied().unwrap_or_default();
         let read = !writes || before.read.admits(access.footprint);
-        // One thread arrives for the block, behind the accesses of all its threads.
-        let arrives = self.data(inst).op == Opcode::AtomIncU32 && !self.memory.seen.global.is_empty();
-        if arrives || !read || !before.written.admits(access.footprint) {
+        // Who releases does so for the block, behind the accesses of all its threads.
+        let releases = order_of(self.data(inst)).releases() && !self.memory.seen.global.is_empty();
+        if releases || !read || !before.written.admits(access.footprint) {
             self.block_barrier();
         }
         self.see_global(access.pointer, Accesses::of(access.footprint, writes));
+    }
+
+    /// Behind an access that acquires: what other threads of the block do next comes after it too. What it found reaches
+    /// them behind a barrier anyway where one thread arrives for all.
+    pub fn acquired(&mut self, inst: Inst) {
+        let data = self.data(inst);
+        if order_of(data).acquires() && data.op != Opcode::AtomIncU32 {
+            self.block_barrier();
+        }
     }
 
     fn see_global(&mut self, pointer: u32, accesses: Accesses) {

@@ -13,7 +13,12 @@ pub(super) fn pure(data: &InstData<'_>, args: &[Option<i64>]) -> Option<i64> {
             Attr::Imm(v) => v,
             _ => return None,
         },
-        Opcode::Mov | Opcode::MovPred | Opcode::Mov64 | Opcode::Uniform => arg(0)?,
+        Opcode::Mov
+        | Opcode::MovPred
+        | Opcode::Mov64
+        | Opcode::Assume
+        | Opcode::Assume64
+        | Opcode::Uniform => arg(0)?,
         Opcode::Pack64 => i64::from(word(0)? as u32) | (arg(1)? << 32),
         Opcode::Selp | Opcode::Selp64 => arg(if arg(2)? != 0 { 0 } else { 1 })?,
         Opcode::MadS32 => i64::from(word(0)?.wrapping_mul(word(1)?).wrapping_add(word(2)?)),

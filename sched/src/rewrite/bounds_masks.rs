@@ -164,7 +164,7 @@ impl Run {
         for &inst in self.moved.iter().rev() {
             let d = &func.insts[inst];
             let leaves = |&r: &Value| read.contains(&r) || func.users(r).any(|u| !own.contains(&u));
-            if d.op.is_pure() && !d.results.iter().any(leaves) {
+            if !d.op.stays() && !d.results.iter().any(leaves) {
                 continue;
             }
             match self.passed_on(func, inst) {

@@ -1,4 +1,5 @@
-//! Dead code elimination: drops pure instructions and block parameters that nothing reads.
+//! Dead code elimination: drops pure instructions and block parameters that nothing reads. A promise about a number stays:
+//! the simulator checks it.
 
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Func, Value};
@@ -10,7 +11,7 @@ pub fn do_dce(func: &mut Func<'_>) {
     for &block in &blocks {
         func.retain(block, |func, i| {
             let d = &func.insts[i];
-            !d.op.is_pure() || d.results.iter().any(|r| live.contains(r))
+            d.op.stays() || d.results.iter().any(|r| live.contains(r))
         });
     }
     for &block in &blocks {
@@ -23,7 +24,7 @@ fn live_values(func: &Func<'_>) -> FxHashSet<Value> {
     let mut live: FxHashSet<Value> = FxHashSet::default();
     let mut work: Vec<Value> = Vec::new();
     let effects =
-        func.order.iter().flat_map(|&b| &func.blocks[b].insts).filter(|i| !func.insts[**i].op.is_pure());
+        func.order.iter().flat_map(|&b| &func.blocks[b].insts).filter(|i| func.insts[**i].op.stays());
     for &i in effects {
         let d = &func.insts[i];
         work.extend(d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)));

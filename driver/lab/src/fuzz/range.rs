@@ -156,7 +156,8 @@ pub(super) fn transfer(o: &Operands<'_>) -> Range {
         }
         Op::Reduce(r, _) | Op::Scan(r, _) => reduce(*r, arg(0), terms, elem),
         Op::Join => arg(0).join(arg(1)),
-        Op::Full
+        Op::Assume(_)
+        | Op::Full
         | Op::Broadcast
         | Op::Reshape
         | Op::Trans(_)
@@ -165,6 +166,8 @@ pub(super) fn transfer(o: &Operands<'_>) -> Range {
         | Op::Rearrange
         | Op::ExpandDims(_)
         | Op::Gather(_) => arg(0),
+        // Each element is one thread's own: what it finds follows from what it is given.
+        Op::AtomicScatter { .. } => decided(args, Range { error: 0.0, ..any }),
         // Bits of another type: equal where the operand's are.
         Op::ViewAs(_) => Range { error: 0.0, ..decided(&[arg(0)], any) },
         _ => any,

@@ -440,6 +440,15 @@ pub const CASES: &[Case] = &[
         ),
         &["group=list:0,-1,1,1,-1,3", "first=list:0,0,3,131,0,140", "offsets=list:0,3,140,140,290"],
     ),
+    // A search by a loop with a condition, in every role; tiles that are left over have no iterations.
+    given(
+        case(
+            "gemm_ragged",
+            "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent",
+            &[("groups=4,rows=290,n=136,k=456", 2)],
+        ),
+        &["offsets=list:0,3,140,140,290"],
+    ),
     case("embedding", "BM = 8, BN = 256; kernel: warps 4", &[("m=21,v=5,n=520", 2)]),
     case("histogram", "B = 512; kernel: warps 4", &[("n=1300,bins=4", 2)]),
     case("gather_rows", "BM = 1, BN = 512, BP = 128; kernel: warps 4", &[("m=3,n=400,p=200", 2)]),

@@ -104,6 +104,7 @@ pub(super) fn simulate(
         let launch = launch_from_manifest(&module, manifest, &args, &mut memory, multiprocessors);
         let launch = launch.map_err(|e| super::ProblemError::Sizes(e.to_string()))?;
         report = run_observed(&launch, &mut memory, options, observe)?;
+        print!("{}", report.printed);
     }
     Ok((ids.iter().map(|&id| memory.bytes(id).to_vec()).collect(), report))
 }

@@ -113,6 +113,8 @@ fn store(d: &mut Decoder<'_>) -> Res<Inst> {
     let hint = cache_words(d);
     let n = elements(d);
     let ty = d.ty()?;
+    // An argument of a call.
+    let space = if space == Space::Param && d.at_local() { Space::Local } else { space };
     let addr = d.addr()?;
     let list = d.one_or_list()?;
     let s = d.srcs(list, ty)?;

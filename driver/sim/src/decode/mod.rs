@@ -279,6 +279,17 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// The offset of a local variable in the thread's window.
+    fn local(&self, name: &str) -> Option<u32> {
+        self.names.locals.get(name).copied()
+    }
+
+    /// Whether the next operand is the address of a local variable.
+    fn at_local(&self) -> bool {
+        let Some(Operand::Address { base, .. }) = self.peek() else { return false };
+        matches!(&**base, Operand::Name(n, _) if self.local(n).is_some())
+    }
+
     fn addr(&mut self) -> Res<Addr> {
         let o = self.operand()?;
         self.addr_of(o)

@@ -12,6 +12,8 @@ pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
             Inst::Exit
         }
         "trap" => Inst::Trap,
+        "assume" => assume(d)?,
+        "call" => call(d)?,
         "bar" | "barrier" => bar(d, name)?,
         "fence" | "membar" => fence(d, name)?,
         "elect" => elect(d)?,
@@ -37,6 +39,33 @@ pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
         }
         _ => return Ok(None),
     }))
+}
+
+/// A call of `vprintf`: its arguments are local variables that hold addresses.
+fn call(d: &mut Decoder<'_>) -> Res<Inst> {
+    d.take("uni");
+    let [Operand::Name(..), Operand::Name(function, 0), Operand::Name(text, 0), Operand::Name(values, 0)] =
+        [d.operand()?, d.operand()?, d.operand()?, d.operand()?]
+    else {
+        return d.error("a call of anything but `vprintf` is not simulated");
+    };
+    match (function.as_str(), d.local(text), d.local(values)) {
+        ("vprintf", Some(text), Some(values)) => Ok(Inst::Print { text, values }),
+        _ => d.error("a call of anything but `vprintf` is not simulated"),
+    }
+}
+
+/// `assume.s32 x, multiple, min, max`: not of PTX, but of a comment that `emit` writes.
+fn assume(d: &mut Decoder<'_>) -> Res<Inst> {
+    let ty = d.ty()?;
+    let s = d.src()?;
+    let multiple = d.immediate()?;
+    match i64::try_from(multiple) {
+        Ok(multiple) if multiple > 0 => {
+            Ok(Inst::Assume { s, ty, multiple, min: d.immediate()? as i64, max: d.immediate()? as i64 })
+        }
+        _ => d.error(format!("{multiple} is no multiple")),
+    }
 }
 
 fn bra(d: &mut Decoder<'_>) -> Res<Inst> {

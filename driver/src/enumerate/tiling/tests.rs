@@ -29,7 +29,7 @@ fn of(body: &str) -> String {
 /// - Tiles are reshaped (gemv, attention_gqa).
 /// - A tile has the scale of the block of its first column (gemm_e4m3_blocks).
 /// - The result is a prefix sum (cumsum).
-/// - Rows and trips come from memory (gemm_grouped).
+/// - Rows and trips come from memory (gemm_grouped, gemm_ragged).
 const LIBRARY_PROVED: &str = "\
     a16e4m3: BN BM
     a16w4: BN BM
@@ -65,6 +65,7 @@ const LIBRARY_PROVED: &str = "\
     gemm_i8_scaled: BM BN BK
     gemm_nn: BM BN BK
     gemm_parts: BM BN
+    gemm_ragged: BN
     gemm_rowsum: BM BK
     gemm_silu: BM BN BK
     gemm_split_k: BM BN

@@ -88,6 +88,7 @@ variants!(Attr {
     Param "param" (number),
     Mem "mem" { offset, count },
     GlobalMem "global" { offset, count, access },
+    Sync "sync" { offset, count, access, sync },
     Place "place" (place),
     PlaceMem "access" { place, count },
     Wgmma "wgmma" (attr),
@@ -95,5 +96,7 @@ variants!(Attr {
     Tma "tma" (attr),
     Copy "copy" (attr),
     Matrix "matrix" { count, trans, offset, buffer },
+    Assume "assume" { promise, signed },
+    Print "print" (text),
     Loop "loop" (attr),
 });

@@ -5,7 +5,7 @@ use super::{parse_func, parse_program, parse_scheduled};
 use crate::Bump;
 use crate::manifest::{Argument, Expr, Fact, Packing, PackingDigit, Param, TensorMap};
 use crate::target::Opcode;
-use crate::tile::CmpOp;
+use crate::tile::{Assumption, CmpOp, MemorySync};
 use crate::types::Elem;
 use cranelift_entity::EntityRef;
 use proptest::prelude::*;
@@ -86,6 +86,9 @@ fn attrs() -> Vec<Attr> {
         Attr::Cmp(CmpOp::Ge),
         Attr::Param(7),
         Attr::Mem { offset: i32::MIN, count: 4 },
+        Attr::Sync { offset: -8, count: 1, access: None, sync: MemorySync::default() },
+        Attr::Assume { promise: Assumption { multiple: 8, min: i64::MIN, max: 5 }, signed: true },
+        Attr::Print("x[%d] %g\n\"".to_owned()),
         Attr::GlobalMem { offset: 16, count: 2, access: GlobalAccess { pointer: 1, footprint: 3 } },
         Attr::Place(place(0, 12)),
         Attr::PlaceMem { place: place(1, 0), count: 1 },

@@ -4,7 +4,8 @@
 //!  load v[rows, j] : f16[M, N]     rows: i32[M] ─► expand_dims ─► i32[M, 1] ─► broadcast ─► i32[M, N]
 //! ```
 
-use super::{AtomicOp, Elem, Inst, KernelBuilder, Op, Result, Shape, Type, Value, joined};
+use super::{AtomicOp, Elem, Inst, KernelBuilder, MemorySync, Op, Result, Shape, Type, Value, joined};
+use std::mem::take;
 
 impl KernelBuilder {
     /// i64 indices as those of i32; see [`Op::ToIndex`].
@@ -62,7 +63,7 @@ impl KernelBuilder {
         x: Value,
         mask: Option<Value>,
     ) -> Result<()> {
-        let op = Op::AtomicScatter { op, old: false, masked: mask.is_some() };
+        let op = Op::AtomicScatter { op, old: false, masked: mask.is_some(), sync: take(&mut self.sync) };
         self.scatter(op, view, index, &[x], mask).map(drop)
     }
 
@@ -75,7 +76,7 @@ impl KernelBuilder {
         x: Value,
         mask: Option<Value>,
     ) -> Result<Value> {
-        let op = Op::AtomicScatter { op, old: true, masked: mask.is_some() };
+        let op = Op::AtomicScatter { op, old: true, masked: mask.is_some(), sync: take(&mut self.sync) };
         let inst = self.scatter(op, view, index, &[x], mask)?;
         Ok(self.kernel.result(inst))
     }
@@ -89,9 +90,26 @@ impl KernelBuilder {
         [expected, new]: [Value; 2],
         mask: Option<Value>,
     ) -> Result<Value> {
-        let op = Op::AtomicScatter { op: AtomicOp::CompareAndSwap, old: true, masked: mask.is_some() };
+        let (masked, sync) = (mask.is_some(), take(&mut self.sync));
+        let op = Op::AtomicScatter { op: AtomicOp::CompareAndSwap, old: true, masked, sync };
         let inst = self.scatter(op, view, index, &[expected, new], mask)?;
         Ok(self.kernel.result(inst))
+    }
+
+    /// Updates elements atomically.
+    pub fn atomic(&mut self, op: AtomicOp, view: Value, index: &[Value], x: Value) -> Result<()> {
+        let sync = take(&mut self.sync);
+        let op = match sync == MemorySync::default() {
+            true => Op::Atomic(op),
+            false => Op::AtomicScatter { op, old: false, masked: false, sync },
+        };
+        self.inst(op, &joined(view, index, &[x]), None).map(drop)
+    }
+
+    /// The next atomic update has this scope and order.
+    pub fn sync(&mut self, sync: MemorySync) -> &mut Self {
+        self.sync = sync;
+        self
     }
 
     /// `given`: the operands that have the accessed shape, the last of which is written.

@@ -10,6 +10,7 @@ entity!(Value: "v", Inst: "inst", Block: "block", Tunable: "tunable");
 record!(ParamData { name, value, facts });
 record!(Loc { line, column });
 record!(Facts { align, multiple, min, max, may_alias });
+record!(Assumption { multiple, min, max });
 record!(ConstantData { name, value });
 variants!(Constant { Int "int" (value), Float "float" (value) });
 record!(TunableData { name, default, domain });
@@ -27,6 +28,10 @@ variants!(ReduceOp {
     Sum "sum", Prod "prod", Min "min", Max "max", And "and", Or "or", Xor "xor",
 });
 variants!(AtomicOp { Add "add", Min "min", Max "max", Exchange "exchange", CompareAndSwap "cas" });
+
+variants!(MemoryScope { Cta "cta", Cluster "cluster", Gpu "gpu", Sys "sys" });
+variants!(MemoryOrder { Relaxed "relaxed", Acquire "acquire", Release "release", AcqRel "acq_rel" });
+record!(MemorySync { scope, order });
 
 variants!(Op {
     Int "int" (value),
@@ -63,7 +68,7 @@ variants!(Op {
     Arrive "arrive",
     LoadGather "load_gather" { masked },
     StoreScatter "store_scatter" { masked },
-    AtomicScatter "atomic_scatter" { op, old, masked },
+    AtomicScatter "atomic_scatter" { op, old, masked, sync },
     Mma "mma",
     Reduce "reduce" (op, dimension),
     Scan "scan" (op, dimension),
@@ -72,6 +77,7 @@ variants!(Op {
     AsyncCommit "async_commit",
     AsyncWait "async_wait" (groups),
     Print "print" (text),
+    Assume "assume" (promise),
     Assert "assert" (text),
     For "for",
     While "while",

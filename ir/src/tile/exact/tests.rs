@@ -74,6 +74,7 @@ fn rewritten() -> Kernel {
         Op::Arrive,
         Op::Unary(UnOp::Tanh),
         Op::ViewAs(Elem::E4M3),
+        Op::Assume(Assumption { multiple: 8, min: i64::MIN, max: -4 }),
         Op::AsyncWait(2),
         Op::Print("line\nbreak".to_owned()),
     ];

@@ -1,7 +1,7 @@
 //! The syntax tree of a text, before names and types are resolved.
 
 use super::lex::Span;
-use crate::tile::{Attrs, Domain, Facts, Type};
+use crate::tile::{Assumption, Attrs, Domain, Facts, MemorySync, Type};
 use crate::types::Elem;
 
 /// A word and its place.
@@ -55,6 +55,10 @@ pub(super) struct Call {
     pub fill: f64,
     /// `where c` of an access
     pub mask: Option<Expr>,
+    /// `scope gpu order relaxed` of an atomic update
+    pub sync: MemorySync,
+    /// `% 8 in 0..64` of an `assume`
+    pub promise: Assumption,
 }
 
 /// `f32` or `f32[BM, 2]`.

@@ -17,7 +17,8 @@
 //! unary      = ("-" | "!") unary | primary ("[" expr,* "]")?
 //! primary    = literal | name | "(" expr ")" | "[" expr,* "]" | operation
 //! operation  = name "(" expr,* ")" tail | name expr,* tail      # a function's name too, in parentheses
-//! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" float)? ("where" expr)?
+//! assume     = "assume" unary ("%" int | "in" range)+
+//! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" float)? (("scope" | "order") word)* ("where" expr)?
 //! attrs      = "@" "[" attr,* "]"
 //! ```
 //!
@@ -29,10 +30,11 @@
 use super::ParseError;
 use super::ast::*;
 use super::cursor::{Cursor, MAX_DEPTH, Result};
+use super::facts::{facts, positive, promise, range, sync};
 use super::lex::{Span, Tok};
 use crate::tile::names::{self, ATOMIC, Form, INFIX, Infix, find, form_of};
 use crate::tile::suggest::did_you_mean_word;
-use crate::tile::{Domain, Facts, Type};
+use crate::tile::{Domain, Type};
 use crate::types::Elem;
 
 /// Element types to suggest for a misspelt one.
@@ -99,62 +101,6 @@ fn param(c: &mut Cursor<'_>) -> Result<ParamText> {
     };
     let facts = facts(c, ty)?;
     Ok(ParamText { name, ty, facts })
-}
-
-fn facts(c: &mut Cursor<'_>, ty: Type) -> Result<Facts> {
-    let mut facts = Facts::default();
-    let pointer = matches!(ty, Type::Ptr(_));
-    let integer = matches!(ty, Type::Scalar(e) if e.is_int());
-    loop {
-        if pointer && c.eat_word("align") {
-            facts.align = power_of_two(c)?;
-        } else if pointer && c.eat_word("may_alias") {
-            facts.may_alias = true;
-        } else if integer && c.eat("%") {
-            facts.multiple = positive(c)?;
-        } else if integer && c.eat_word("in") {
-            (facts.min, facts.max) = range(c)?;
-        } else {
-            return Ok(facts);
-        }
-    }
-}
-
-fn power_of_two(c: &mut Cursor<'_>) -> Result<u64> {
-    let span = c.span();
-    let value = c.integer()?;
-    match u64::try_from(value) {
-        Ok(v) if v.is_power_of_two() => Ok(v),
-        _ => Err(ParseError::at(span, format!("{value} is no power of two"))),
-    }
-}
-
-fn positive(c: &mut Cursor<'_>) -> Result<i64> {
-    let span = c.span();
-    match c.integer()? {
-        v if v > 0 => Ok(v),
-        v => Err(ParseError::at(span, format!("{v} must be at least 1"))),
-    }
-}
-
-/// `1..8` without its end, `1..=8` with it, `1..` without limit.
-fn range(c: &mut Cursor<'_>) -> Result<(i64, i64)> {
-    let span = c.span();
-    let min = c.integer()?;
-    let max = if c.eat("..=") {
-        c.integer()?
-    } else {
-        c.expect("..")?;
-        match c.peek() {
-            Tok::Int(_) | Tok::Punct("-") => c.integer()?.saturating_sub(1),
-            _ => i64::MAX,
-        }
-    };
-    if min <= max {
-        return Ok((min, max));
-    }
-    let empty = format!("the range from {min} to {max} is empty");
-    Err(ParseError::at(span, empty))
 }
 
 fn elem(c: &mut Cursor<'_>) -> Result<Elem> {
@@ -401,7 +347,8 @@ fn call(name: &'static str, args: Vec<Expr>) -> Result<Expr> {
     let first = args.first().map_or(Span::default(), |e| e.span);
     let span = first.to(args.last().map_or(first, |e| e.span));
     let depth = deeper(&args, span)?;
-    let call = Call { name, args, ty: None, strides: None, fill: 0.0, mask: None };
+    let (sync, promise) = Default::default();
+    let call = Call { name, args, ty: None, strides: None, fill: 0.0, mask: None, sync, promise };
     let kind = Kind::Call(Box::new(call));
     Ok(Expr { kind, span, depth })
 }
@@ -533,6 +480,10 @@ fn operands(c: &mut Cursor<'_>, name: &str, form: Form) -> Result<Vec<Expr>> {
     if form.least == 0 {
         return Ok(Vec::new());
     }
+    if name == "assume" {
+        // What follows a `%` is a promise.
+        return Ok(vec![c.nested(unary)?]);
+    }
     let mut args = vec![expr(c)?];
     while args.len() < form.most && c.eat(",") {
         args.push(expr(c)?);
@@ -549,8 +500,13 @@ fn tail(c: &mut Cursor<'_>, call: &mut Call, form: Form) -> Result<()> {
     if atomic && c.eat(":") {
         call.ty = Some(type_text(c)?);
     }
-    if matches!(call.name, "load" | "store") || atomic {
+    let accesses = matches!(call.name, "load" | "store") || atomic;
+    if accesses {
+        call.sync = sync(c, call.name, atomic)?;
         call.mask = if c.eat_word("where") { Some(expr(c)?) } else { None };
+    }
+    if call.name == "assume" {
+        call.promise = promise(c)?;
     }
     if call.name != "view" {
         return Ok(());

@@ -35,8 +35,8 @@ pub(super) struct Lower<'e> {
     pub b: KernelBuilder,
     errors: &'e mut Vec<ParseError>,
     pub(super) names: FxHashMap<String, Binding>,
-    /// Names of each open scope, to forget them when it closes.
-    pub(super) scopes: Vec<Vec<String>>,
+    /// Names of each open scope with what they meant before, which they mean again when it closes.
+    pub(super) scopes: Vec<Vec<(String, Option<Binding>)>>,
     pub(super) functions: &'e Functions,
     /// Functions that are being inlined, with the places of their calls.
     pub(super) calls: Vec<(String, Span)>,
@@ -120,9 +120,14 @@ impl Lower<'_> {
         {
             self.b.set_name(v, &name.text);
         }
-        self.names.insert(name.text.clone(), binding);
+        self.mean(&name.text, binding);
+    }
+
+    /// Gives a name a meaning until its scope closes.
+    pub(super) fn mean(&mut self, name: &str, binding: Binding) {
+        let before = self.names.insert(name.to_owned(), binding);
         if let Some(scope) = self.scopes.last_mut() {
-            scope.push(name.text.clone());
+            scope.push((name.to_owned(), before));
         }
     }
 
@@ -134,8 +139,11 @@ impl Lower<'_> {
     }
 
     fn close_scope(&mut self) {
-        for name in self.scopes.pop().into_iter().flatten() {
-            self.names.remove(&name);
+        for (name, before) in self.scopes.pop().into_iter().flatten().rev() {
+            match before {
+                Some(before) => self.names.insert(name, before),
+                None => self.names.remove(&name),
+            };
         }
     }
 
@@ -167,6 +175,9 @@ impl Lower<'_> {
 
     fn statement(&mut self, s: &Statement) {
         match &s.kind {
+            StatementKind::Let { names, expr, .. } if names.is_empty() && Self::assumed(expr).is_some() => {
+                drop(self.assume(s.span, expr));
+            }
             StatementKind::Let { names, attrs, expr, ty } => {
                 let made = self.bound(s.span, names.len(), expr, ty.as_ref()).inspect(|l| {
                     if let (Some(inst), Some(attrs)) = (l.inst, attrs) {

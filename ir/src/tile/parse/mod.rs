@@ -10,9 +10,11 @@
 //! and implicit broadcasts between tiles of different shape. One run reports all mistakes, because parsing continues
 //! after a wrong statement, parameter, or word of a mapping.
 
+mod assume;
 mod ast;
 mod constants;
 pub(crate) mod cursor;
+mod facts;
 mod functions;
 mod grammar;
 mod inline;

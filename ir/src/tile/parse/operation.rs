@@ -5,7 +5,7 @@ use super::lex::Span;
 use super::lower::{Lower, Result, is_literal};
 use crate::plural;
 use crate::tile::names::{ARG_REDUCE, ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
-use crate::tile::{Inst, MAX_RANK, Op, Shape, Type, Value};
+use crate::tile::{Inst, MAX_RANK, MemorySync, Op, Shape, Type, Value};
 use crate::types::Elem;
 use smallvec::{SmallVec, smallvec};
 
@@ -112,6 +112,10 @@ impl Lower<'_> {
                 return self.inst(span, Op::Assert(String::new()), &[condition], None);
             }
             "subview" => return self.sub_view(span, x),
+            "assume" => {
+                let value = self.value(x, None)?;
+                return self.inst(span, Op::Assume(call.promise), &[value], None);
+            }
             "iota" => {
                 let op = Op::Iota(self.small(x)?);
                 let want = self.want(span, call)?;
@@ -250,9 +254,9 @@ impl Lower<'_> {
         let given = call.args[1..].iter().map(|e| self.value(e, None)).collect::<Result<Vec<_>>>()?;
         let mask = self.mask(call)?;
         let old = call.ty.is_some();
-        if old || self.gathers(&args, mask) {
+        if old || self.gathers(&args, mask) || call.sync != MemorySync::default() {
             self.b.set_loc(span.loc);
-            let op = op.scattered(old, mask.is_some());
+            let op = op.scattered(old, mask.is_some(), call.sync);
             let made = self.b.scatter(op, args[0], &args[1..], &given, mask);
             let made = self.checked(span, made)?;
             return self.given_old(span, call, made);

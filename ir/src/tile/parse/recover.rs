@@ -8,7 +8,7 @@ use super::lex::{Span, Tok};
 use crate::tile::names::is_reserved;
 
 /// Words that start a statement. Other statements start with the names that they give.
-const STATEMENTS: [&str; 18] = [
+const STATEMENTS: [&str; 19] = [
     "const",
     "tunable",
     "grid",
@@ -18,6 +18,7 @@ const STATEMENTS: [&str; 18] = [
     "if",
     "store",
     "assert",
+    "assume",
     "print",
     "atomic_add",
     "atomic_min",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::tile::{AtomicOp, BinOp, Depth, Epilogue, Item, Op, Products, Raster, Type};
+use crate::tile::{AtomicOp, BinOp, Depth, Epilogue, Item, MemorySync, Op, Products, Raster, Type};
 
 const GEMM: &str = "
 kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16 may_alias, c: ptr<f16> align 16,
@@ -407,8 +407,8 @@ fn tiles_of_indices_grow_to_the_accessed_shape() {
     for op in [
         Op::LoadGather { masked: true },
         Op::StoreScatter { masked: true },
-        Op::AtomicScatter { op: AtomicOp::Add, old: false, masked: false },
-        Op::AtomicScatter { op: AtomicOp::Max, old: true, masked: true },
+        Op::AtomicScatter { op: AtomicOp::Add, old: false, masked: false, sync: MemorySync::default() },
+        Op::AtomicScatter { op: AtomicOp::Max, old: true, masked: true, sync: MemorySync::default() },
     ] {
         assert!(ops.contains(&&op), "{op:?} of {ops:?}");
     }

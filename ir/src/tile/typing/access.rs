@@ -6,7 +6,7 @@
 //! ```
 
 use super::{Result, TypeError, Types, Typing, same_shape};
-use crate::tile::{AtomicOp, Op, Type};
+use crate::tile::{AtomicOp, MemorySync, Op, Type};
 use crate::types::Elem;
 use smallvec::smallvec;
 
@@ -31,8 +31,11 @@ impl Typing<'_> {
             _ => self.index_arg(i),
         })?;
         // Scalar indices without a mask are those of the plain operation, which the text writes alike.
-        let plain =
-            gathers && !self.op.is_masked() && !matches!(self.op, Op::AtomicScatter { old: true, .. });
+        let usual = self.op.sync() == MemorySync::default();
+        let plain = gathers
+            && usual
+            && !self.op.is_masked()
+            && !matches!(self.op, Op::AtomicScatter { old: true, .. });
         if plain && !self.args[1..=rank].iter().any(|t| t.shape().is_some()) {
             return self.bad_operand(1, "a tile of indices, as there is no mask");
         }
@@ -117,6 +120,9 @@ impl Typing<'_> {
         let swaps = self.op.atomic() == Some(AtomicOp::CompareAndSwap);
         if swaps && !old {
             return self.bad_result("what it found: `old = atomic_cas v[..], expected, new : type`");
+        }
+        if !old && self.op.sync().order.acquires() {
+            return self.bad_result("what it found, to acquire by it: `old = ..`");
         }
         let written = self.op.written_operand(self.args.len());
         let tile = written.and_then(|x| self.args.get(x)).copied();

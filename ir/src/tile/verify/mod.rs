@@ -335,6 +335,7 @@ impl<'a> Verifier<'a> {
                             | Op::Select
                             | Op::Fma
                             | Op::Cast
+                            | Op::Assume(_)
                     );
                     if !arithmetic {
                         return false;

@@ -394,6 +394,13 @@ impl Generator<'_> {
     pub(super) fn store(&mut self, v: Value) -> Result<()> {
         let v = self.storable(v)?;
         let Type::Tile(elem, shape) = self.ty(v) else { return Ok(()) };
+        let updates = self.updates(v);
+        if updates
+            && self.choices.chance(1, 3)
+            && let Some(flat) = self.flat(v)
+        {
+            return self.update_shared(flat);
+        }
         let ptr = self.pointer(elem)?;
         let whole = self.axes.len() == shape.rank()
             && self.axes.iter().zip(shape.dims()).all(|(a, d)| a.extent.same(*d));
@@ -401,6 +408,9 @@ impl Generator<'_> {
             let sizes: Vec<(Value, i64)> = self.axes.iter().map(|a| (a.size, a.value)).collect();
             let view = self.view(ptr, &sizes, 0.0)?;
             let mut index: Vec<Value> = self.axes.iter().filter_map(|a| a.start).collect();
+            if updates {
+                return self.update_own(view, &index, v);
+            }
             if elem.bits() < 8 || !self.choices.chance(1, 10) {
                 return self.b.store(view, &index, v);
             }

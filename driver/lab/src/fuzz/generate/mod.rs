@@ -19,6 +19,7 @@ mod operation;
 mod product;
 mod row;
 mod scalars;
+mod update;
 
 use super::range::{Operands, Range, transfer};
 use super::{Case, Choices};

@@ -6,7 +6,7 @@
 
 use super::super::range::{DATA, Range};
 use super::{Generator, Result};
-use warplift_ir::tile::{BinOp, Type, Value};
+use warplift_ir::tile::{Assumption, BinOp, Type, Value};
 use warplift_ir::types::Elem;
 
 impl Generator<'_> {
@@ -51,6 +51,7 @@ impl Generator<'_> {
         if elem.is_float() {
             return Ok(());
         }
+        let loaded = self.assumed(loaded, elem)?;
         self.offset = Some(loaded).filter(|_| self.choices.chance(2, 3)).or(self.offset);
         if elem == Elem::I32 {
             let zero = self.int(0)?;
@@ -58,6 +59,28 @@ impl Generator<'_> {
             self.keep(count, Range::whole(0.0, DATA));
         }
         Ok(())
+    }
+
+    /// A scalar with a promise that it keeps: how far it lies from zero, and that a multiple of it is one.
+    fn assumed(&mut self, loaded: Value, elem: Elem) -> Result<Value> {
+        if !self.choices.chance(1, 2) {
+            return Ok(loaded);
+        }
+        let most = DATA as i64;
+        if self.choices.chance(1, 2) {
+            let promise = Assumption { multiple: 1, min: -most, max: most };
+            return self.b.assume(loaded, promise);
+        }
+        let multiple = self.choices.of(&[2, 4, 8, 16]);
+        let by = self.b.int(multiple, elem)?;
+        let product = self.index(BinOp::Mul, loaded, by)?;
+        let promise = match self.choices.chance(1, 2) {
+            true => Assumption { multiple, ..Assumption::default() },
+            false => Assumption { multiple, min: -most * multiple, max: most * multiple },
+        };
+        let product = self.b.assume(product, promise)?;
+        self.keep(product, Range::whole(-DATA * multiple as f64, DATA * multiple as f64));
+        Ok(product)
     }
 
     /// An index, perhaps plus the offset. Where tensor copies are to fit, the `last` index stays.

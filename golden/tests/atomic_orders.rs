@@ -1,0 +1,134 @@
+//! Scope and order of atomic updates: what a block did before it releases is seen by the one that acquires. Against the
+//! interpreter, under eight orders; weaker ones are races.
+
+use warplift::ir::tile::parse_file;
+use warplift::sim::{HazardKind, Hazards, Options};
+use warplift_golden::given::{Given, check, made, parsed, problem};
+
+/// Blocks write a part each and draw a ticket; the last one adds up all parts.
+const LAST: &str = "kernel last(x: ptr<f32> align 16, part: ptr<f32> align 16, count: ptr<i32>, y: ptr<f32> align 16, m: i32) {
+    grid m
+    gx = view x : f32[m, 256]
+    gp = view part : f32[m, 256]
+    gc = view count : i32[1]
+    gy = view y : f32[256]
+    i = block_index
+    store gp[i, 0], (load gx[i, 0] : f32[1, 256]) * 2.0
+    ticket = atomic_add gc[0], full 1 : i32[1] : i32[1] ORDER
+    if reduce_max(ticket, 0) == m - 1 {
+        zero = full 0.0 : f32[256]
+        sum = for k in 0..m carry s = zero {
+            yield s + reshape load gp[k, 0] : f32[1, 256] : f32[256]
+        }
+        store gy[0], sum
+    }
+}
+mapping last { kernel: WORDS }";
+
+#[test]
+fn who_acquires_sees_what_was_released() {
+    for words in ["warps 4", "persistent, warps 2", "warps 1"] {
+        let text = LAST.replace("WORDS", words).replace("ORDER", "order acq_rel");
+        let compiled = check(&text, &[("m", 5)], &[("count", Given::I32(&[0]))]);
+        assert!(compiled.ptx.contains("atom.acq_rel.gpu.global.add.u32"), "{}", compiled.ptx);
+        let far = text.replace("order acq_rel", "scope sys order acq_rel");
+        assert!(made(&parsed(&far).0, &parsed(&far).1).ptx.contains("atom.acq_rel.sys.global.add.u32"));
+    }
+}
+
+/// The hazards of a text.
+fn hazards(text: &str, sms: u32) -> Vec<HazardKind> {
+    let (kernel, mapping) = parsed(text);
+    let compiled = made(&kernel, &mapping);
+    let problem = problem(&kernel, &mapping, &[("m", 5)], &[("count", Given::I32(&[0]))]);
+    let options = Options { hazards: Hazards::Warn, ..Options::default() };
+    let (_, report) = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms).unwrap();
+    report.hazards.iter().map(|h| h.kind).collect()
+}
+
+#[test]
+fn less_is_a_race() {
+    for order in
+        ["", "order relaxed", "order acquire", "scope cta order acq_rel", "scope cluster order acq_rel"]
+    {
+        let text = LAST.replace("WORDS", "warps 4").replace("ORDER", order);
+        assert!(hazards(&text, 2).contains(&HazardKind::GlobalRace), "{order}");
+    }
+}
+
+/// Updates without a result release; one with a result acquires.
+#[test]
+fn a_flag_is_released_and_acquired() {
+    let text = "kernel flags(x: ptr<i32> align 16, flag: ptr<i32>, y: ptr<i32> align 16, z: ptr<i32> align 16, m: i32) {
+        grid m
+        gx = view x : i32[m, 128]
+        gf = view flag : i32[m]
+        gy = view y : i32[m, 128]
+        gz = view z : i32[m, 128]
+        i = block_index
+        one = full 1 : i32[1]
+        store gy[i, 0], load gx[i, 0] : i32[1, 128]
+        atomic_max gf[i], one order release
+        seen = atomic_add gf[i - 1], full 0 : i32[1] : i32[1] order acquire
+        before = if reduce_max(seen, 0) == 1 {
+            yield load gy[i - 1, 0] : i32[1, 128]
+        } else {
+            yield load gx[i - 1, 0] : i32[1, 128]
+        }
+        store gz[i, 0], before
+    }
+    mapping flags { kernel: warps 4 }";
+    let compiled = check(text, &[("m", 6)], &[("flag", Given::I32(&[0; 6]))]);
+    assert!(compiled.ptx.contains("red.release.gpu.global.max.s32"), "{}", compiled.ptx);
+    assert!(compiled.ptx.contains("atom.acquire.gpu.global.add.u32"), "{}", compiled.ptx);
+}
+
+/// A tile of updates has a scope too, by tiles of indices and under a mask.
+#[test]
+fn tiles_of_updates_have_a_scope() {
+    let text = "kernel bins(x: ptr<i32> align 16, y: ptr<i32>, m: i32) {
+        grid m
+        gx = view x : i32[m, 128]
+        gy = view y : i32[m, 16]
+        i = block_index
+        own = subview gy[i, _]
+        v = reshape load gx[i, 0] : i32[1, 128] : i32[128]
+        atomic_add own[v & 15], full 1 : i32[128] scope cta where v != 2
+    }
+    mapping bins { kernel: warps 2 }";
+    let compiled = check(text, &[("m", 3)], &[]);
+    assert!(compiled.ptx.contains("red.relaxed.cta.global.add.s32"), "{}", compiled.ptx);
+}
+
+#[test]
+fn what_has_no_meaning_is_refused() {
+    for (statement, why) in [
+        ("atomic_add gy[0], t order acquire", "what it found, to acquire by it"),
+        ("atomic_min gy[0], t order acq_rel", "what it found, to acquire by it"),
+        (
+            "atomic_add gy[0], t order seq_cst",
+            "`seq_cst` is no order: `relaxed`, `acquire`, `release`, `acq_rel`",
+        ),
+        ("atomic_add gy[0], t scope block", "`block` is no scope: `cta`, `cluster`, `gpu`, `sys`"),
+        ("store gy[0], t order release", "`store` has no scope and no order"),
+        ("u = load gy[0] : i32[4] order acquire", "`load` has no scope and no order"),
+    ] {
+        let text = format!(
+            "kernel f(y: ptr<i32>) {{ grid 1 gy = view y : i32[4] t = full 1 : i32[4] {statement} }}"
+        );
+        let error = parse_file(&text, "f.tile").expect_err(&text).to_string();
+        assert!(error.contains(why), "{statement}: {error}");
+    }
+    let text = "kernel f(y: ptr<i32>) {
+        grid 1
+        gy = view y : i32[4]
+        t = full 1 : i32[4]
+        o = atomic_exchange gy[0], t : i32[4] scope cluster order acq_rel where t == 1
+        atomic_add gy[0], o order release
+        order = t + o
+        store gy[0], order
+    }";
+    let printed = parse_file(text, "f.tile").unwrap().kernels[0].to_string();
+    assert!(printed.contains(" : i32[4] scope cluster order acq_rel where "), "{printed}");
+    assert_eq!(parse_file(&printed, "f.tile").unwrap().kernels[0].to_string(), printed);
+}
