@@ -199,3 +199,43 @@ fn what_cannot_be_promised_is_said() {
     assert!(printed.contains(" % 8 in 8.."), "{printed}");
     assert!(parse_file(&printed, "f.tile").unwrap().kernels[0].to_string() == printed);
 }
+
+/// A promise about a number says nothing of the number that is left when a cast cuts bits off, or when arithmetic wraps.
+#[test]
+fn numbers_that_are_cut_off_keep_no_promise() {
+    let text = "kernel cut(x: ptr<f32> align 16, at: ptr<u32>, wide: ptr<i64>, count: ptr<i32>, y: ptr<i32>, z: ptr<f32>, m: i32, n: i32) {
+        grid m
+        i = block_index
+        all = view x : f32[n]
+        gat = view at : u32[m]
+        gw = view wide : i64[m]
+        gn = view count : i32[m]
+        gy = view y : i32[m, 6]
+        gz = view z : f32[m, 8]
+        h = load gat[i] : u32
+        assume h % 8 in 0..
+        j = cast(h, i32)
+        w = load gw[i] : i64
+        assume w % 12 in 0..
+        v = cast(w, i32)
+        c = load gn[i] : i32
+        assume c in 0..
+        store gy[i, 0], full (j / 4) : i32[1, 1]
+        store gy[i, 1], full (j % 16) : i32[1, 1]
+        store gy[i, 2], full (v / 4) : i32[1, 1]
+        store gy[i, 3], full cdiv(v, 16) : i32[1, 1]
+        store gy[i, 4], full (j / 3) : i32[1, 1]
+        store gy[i, 5], full (v % 3) : i32[1, 1]
+        gx = view x : f32[min(v, n)]
+        gs = view x : f32[min(c * 4, n)]
+        store gz[i, 0], reshape load gx[0] : f32[4] : f32[1, 4]
+        store gz[i, 4], reshape load gs[0] : f32[4] : f32[1, 4]
+    }
+    mapping cut { kernel: warps 1 }";
+    let given = [
+        ("at", Given::I32(&[i32::MIN, 8, -8])),
+        ("wide", Given::I64(&[(1 << 31) + 4, 24, 12 * ((1 << 32) / 12 + 1)])),
+        ("count", Given::I32(&[1 << 29, 1, 0])),
+    ];
+    check(text, &[("m", 3), ("n", 64)], &given);
+}

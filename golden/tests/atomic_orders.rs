@@ -1,6 +1,8 @@
 //! Scope and order of atomic updates: what a block did before it releases is seen by the one that acquires. Against the
 //! interpreter, under eight orders; weaker ones are races.
 
+use warplift::Compiled;
+use warplift::ir::manifest::Param;
 use warplift::ir::tile::parse_file;
 use warplift::sim::{HazardKind, Hazards, Options};
 use warplift_golden::given::{Given, check, made, parsed, problem};
@@ -98,6 +100,54 @@ fn tiles_of_updates_have_a_scope() {
     mapping bins { kernel: warps 2 }";
     let compiled = check(text, &[("m", 3)], &[]);
     assert!(compiled.ptx.contains("red.relaxed.cta.global.add.s32"), "{}", compiled.ptx);
+}
+
+/// Each block multiplies what the block before it left, once its flag says so.
+const CHAIN: &str =
+    "kernel chain(y: ptr<f16> align 16, b: ptr<f16> align 16, flag: ptr<i32>, m: i32, k: i32 % 64) {
+    grid m
+    i = block_index
+    gy = view y : f16[m + 1, 64, k]
+    gb = view b : f16[64, k]
+    gf = view flag : i32[m]
+    zero = full 0.0 : f32[64, 64]
+    one = full 1 : i32[1]
+    prev = subview gy[i, _, _]
+    next = subview gy[i + 1, _, _]
+    w, c = while carry d = 0, e = 0 {
+        seen = atomic_max gf[i - 1], full 0 : i32[1] : i32[1] order acquire
+        s = reduce_max(seen, 0)
+        yield s + select(i == 0, 1, 0) == 0, d, e + 1
+    }
+    acc = for t in 0..cdiv(k, 64) carry s = zero {
+        ta = load prev[0, t*64] : f16[64, 64]
+        tb = load gb[0, t*64] : f16[64, 64]
+        yield mma s, ta, trans(tb)
+    }
+    store next[0, 0], cast(acc, f16)
+    atomic_max gf[i], one order release
+}
+mapping chain { for t: pipeline 3, producers 1, consumers 1, wait 0 }";
+
+/// An acquire orders threads. A producer would copy before it, and tensor copies would need a fence behind it: only what no
+/// block writes is copied so.
+#[test]
+fn what_other_blocks_release_is_loaded_by_threads() {
+    let (kernel, mapping) = parsed(CHAIN);
+    let copied = |compiled: &Compiled| {
+        let map = |p: &Param| match p {
+            Param::TensorMap(map) => Some(map.base.clone()),
+            _ => None,
+        };
+        compiled.manifest.params.iter().filter_map(map).collect::<Vec<_>>()
+    };
+    let compiled = made(&kernel, &mapping);
+    assert_eq!(copied(&compiled), ["b"]);
+    assert!(
+        !compiled.ptx.contains("cp.async.ca") && !compiled.ptx.contains("cp.async.cg"),
+        "{}",
+        compiled.ptx
+    );
 }
 
 #[test]

@@ -45,7 +45,11 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
                     let (all, by) = (of(0), kernel.int_const(args[1]).unwrap_or(0));
                     if by > 0 && all % by == 0 { all / by } else { 1 }
                 }
-                Op::Cast if is_integer(kernel, args[0]) => of(0),
+                Op::Cast if is_integer(kernel, args[0]) => {
+                    let all = of(0);
+                    // What is cut off is a power of two.
+                    if keeps_number(kernel, value, args[0]) { all } else { all & all.wrapping_neg() }
+                }
                 Op::Assume(promise) => lcm(of(0), promise.multiple),
                 Op::Workspace => WORKSPACE_ALIGN,
                 Op::Select => gcd(of(1), of(2)),
@@ -111,12 +115,26 @@ fn never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
         }
         Op::Binary(BinOp::Max) => args.iter().any(known),
         Op::Binary(BinOp::Rem) => known(&args[0]),
-        Op::Cast => is_integer(kernel, args[0]) && known(&args[0]),
+        Op::Cast => is_integer(kernel, args[0]) && known(&args[0]) && keeps_number(kernel, value, args[0]),
         Op::Assume(promise) => promise.min >= 0 || known(&args[0]),
         Op::Select => args[1..].iter().all(known),
         Op::Binary(BinOp::Sub) => counts_down(kernel, value, fuel),
         _ => false,
     }
+}
+
+/// Whether a cast of integers certainly gives the number that it takes.
+fn keeps_number(kernel: &Kernel, value: Value, arg: Value) -> bool {
+    let [from, to] = [arg, value].map(|v| kernel.ty(v).elem());
+    let least = if to.is_signed() { to.bits() - 1 } else { to.bits() };
+    let widens = match (from.is_signed(), to.is_signed()) {
+        (true, false) => false,
+        (false, true) => from.bits() < to.bits(),
+        _ => from.bits() <= to.bits(),
+    };
+    let fits = |most: i64| least >= 63 || most < 1 << least;
+    widens
+        || is_never_negative(kernel, arg) && (at_most(kernel, arg).is_some_and(fits) || from.bits() <= least)
 }
 
 /// Whether a difference is `extent - 1 - index` along one dimension of the grid, perhaps plus a constant.

@@ -107,6 +107,16 @@ pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
     program_order(k).into_iter().filter(writes).filter_map(|i| memory(k, k.args(i)[0])).collect()
 }
 
+/// Why no copies that run beside the threads may load a view's memory; `None` if they may. Other blocks may write it before
+/// an acquire. Its barrier is one of threads: a producer would not wait for it, and tensor copies need a fence besides.
+pub(crate) fn acquired(k: &Kernel, view: Value) -> Option<String> {
+    let acquire = k.insts.values().find(|d| d.op.acquires())?;
+    let shared = memory(k, view).is_some_and(|m| written(k).contains(&m));
+    shared.then(|| {
+        format!("other blocks may write it before the `{}`, for which only threads wait", acquire.op.name())
+    })
+}
+
 /// The memory behind a view: its pointer, or the first of those that may alias it.
 pub(crate) fn memory(k: &Kernel, view: Value) -> Option<Value> {
     Some(k.memory_of(Window::of(k, view)?.pointer(k)))

@@ -458,7 +458,8 @@ fn predictions_of_all_kernels_are_bounded() {
         let sizes = Sizes::nominal(kernel);
         for mapping in &module.mappings {
             let Ok(p) = predict(kernel, mapping, &SM90A, &sizes, &Default::default()) else { continue };
-            let is_plain = text.name.starts_with("gemm") && text.name != "gemm_any";
+            // The programs of these two are not alike: bounds of threads' copies, and a search for each tile.
+            let is_plain = text.name.starts_with("gemm") && !["gemm_any", "gemm_ragged"].contains(&text.name);
             let most = if is_plain { GEMM_EFFORT } else { MOST_EFFORT };
             assert!(p.effort <= most, "{}: {} {p}", text.name, p.effort);
             assert_eq!(p.part < 1.0, p.to_string().contains("% of it"), "{p}");

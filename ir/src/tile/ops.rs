@@ -380,6 +380,11 @@ impl Op {
         }
     }
 
+    /// Whether its block sees what other blocks did before they released what it finds.
+    pub fn acquires(&self) -> bool {
+        matches!(self, Self::Arrive) || self.sync().order.acquires()
+    }
+
     /// Whether who acquires what it leaves sees what its block did before.
     pub fn releases(&self) -> bool {
         matches!(self, Self::Arrive) || self.sync().order.releases()

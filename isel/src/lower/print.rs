@@ -13,6 +13,9 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Type, Value};
 use warplift_ir::types::Elem;
 
+/// Numbers that one call of `printf` takes on a device (CUDA C++ Programming Guide, "Formatted Output").
+const MOST_NUMBERS: usize = 32;
+
 impl Lower<'_, '_> {
     /// A print of scalars, or of a tile with the tiles of its indices.
     pub(super) fn lower_print(&mut self, inst: Inst, text: &str) -> Result<()> {
@@ -25,14 +28,18 @@ impl Lower<'_, '_> {
     }
 
     fn print_scalars(&mut self, mut text: String, args: &[Value]) -> Result<()> {
+        let (thread, zero) = (self.thread(), self.at_entry().imm(0));
+        let first = self.at_entry().compare(CmpOp::Eq, thread, zero);
         let mut given = Vec::new();
         for &v in args {
+            if given.len() == MOST_NUMBERS {
+                self.printf(std::mem::take(&mut text), &given, Some(first));
+                given.clear();
+            }
             let (conversion, x) = self.printed(v)?;
             text += &format!(" {conversion}");
             given.push(x);
         }
-        let (thread, zero) = (self.thread(), self.at_entry().imm(0));
-        let first = self.at_entry().compare(CmpOp::Eq, thread, zero);
         self.printf(format!("{text}\n"), &given, Some(first));
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 use super::{Low, Lower};
 use crate::Result;
-use crate::facts::is_never_negative;
+use crate::facts::{is_never_negative, launch_expr};
 use crate::window::Window;
 use smallvec::SmallVec;
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
@@ -65,7 +65,8 @@ impl Lower<'_, '_> {
     /// An extent. Bounds are compared without a sign, so a negative number from memory becomes 0.
     fn extent(&mut self, v: Value) -> Result<machine::Value> {
         let extent = self.scalar(v)?;
-        if is_never_negative(self.k, v) {
+        // Arithmetic on what comes from memory may wrap around.
+        if is_never_negative(self.k, v) && launch_expr(self.k, v).is_some() {
             return Ok(extent);
         }
         let zero = self.at().imm(0);

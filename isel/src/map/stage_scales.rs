@@ -10,7 +10,7 @@
 use super::MapContext;
 use super::prefetch_scales::scales;
 use crate::feature::Ways;
-use crate::tiles::{program_order, unit_dim};
+use crate::tiles::{acquired, program_order, unit_dim};
 use crate::window::Window;
 use warplift_ir::tile::{
     BinOp, Block, CmpOp, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value, ValueList,
@@ -39,7 +39,8 @@ pub fn do_stage_scales(k: &mut Kernel, c: &MapContext<'_>) {
 /// Whether a tensor copy can bring a scalar's neighbours along the last dimension, and only tiles use the scalar.
 fn is_reached(k: &Kernel, body: Block, load: Inst, ways: Ways) -> bool {
     let (view, scale) = (k.args(load)[0], k.result(load));
-    let copies = Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
+    let reached = Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
+    let copies = reached && acquired(k, view).is_none();
     let of_tile = |i: Inst| {
         let op = &k.insts[i].op;
         let fits = |&r: &Value| k.ty(r).shape().is_some_and(|s| s.rank() == 2);

@@ -18,7 +18,7 @@ use super::cost::Model;
 use super::types::{Plan, Staged, StagedFill, in_memory};
 use crate::facts::{is_multiple, stays_inside};
 use crate::operand::array;
-use crate::tiles::{extents, layout_error, loads_tile, memory, unit_dim, written};
+use crate::tiles::{acquired, extents, layout_error, loads_tile, memory, unit_dim, written};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
@@ -186,7 +186,7 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
     target.require(Opcode::TmaLoad).map_err(|lacks| IselError::lacks(k.insts[load].loc, lacks))?;
     let view = k.args(load)[0];
     let refused = match Window::of(k, view) {
-        Some(window) => window.rows_refused(k, ways),
+        Some(window) => acquired(k, view).or_else(|| window.rows_refused(k, ways)),
         None => Some("not a view".to_owned()),
     };
     if let Some(why) = refused.or_else(|| super::tensor::start_refused(k, load)) {

@@ -15,7 +15,7 @@ use crate::feature::Ways;
 use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
 use crate::rows::is_half;
-use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::tiles::{acquired, extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
 use crate::window::Window;
 use crate::{IselError, Result};
@@ -401,8 +401,10 @@ fn fill_of(
     ways: Ways,
 ) -> Result<(Fill, Option<String>)> {
     let view = k.args(load)[0];
+    let acquired = acquired(k, view);
     let declined = gathers(k, load)
         .or_else(|| own_copies(k, load))
+        .or_else(|| acquired.clone())
         .or_else(|| lacks(target, Opcode::TmaLoad))
         .or_else(|| tma_refused(k, view, ways))
         .or_else(|| start_refused(k, load));
@@ -415,8 +417,8 @@ fn fill_of(
     }
     let fill = match (&declined, cp_async_bytes(k, load, view)) {
         (None, _) => Fill::Tma,
-        (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
-        (Some(_), None) => Fill::Threads,
+        (Some(_), Some(bytes)) if acquired.is_none() => Fill::CpAsync(bytes),
+        (Some(_), _) => Fill::Threads,
     };
     Ok((fill, declined))
 }

@@ -21,8 +21,9 @@
 //! ```
 
 use super::body::LARGE_REGISTERS;
+use crate::analysis::global_access;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{Attr, Block, Func, IndexMap, Inst, NewInst, Ty, Value};
+use warplift_ir::machine::{Attr, Block, Func, IndexMap, Inst, InstData, NewInst, Ty, Value};
 use warplift_ir::target::{Effect, Opcode};
 
 /// Registers of a slice. Enough steps run side by side to hide their latency.
@@ -207,8 +208,8 @@ impl Cut<'_, '_> {
         self.func.insts[root].maps.clear();
     }
 
-    /// Loads that only steps of the chain read, each behind the step before which it is loaded: its first reader. Only
-    /// what neither writes memory nor synchronizes threads stands between.
+    /// Loads from shared memory that only steps of the chain read, each with its first reader, before which it is loaded.
+    /// Only what neither writes memory nor synchronizes threads stands between.
     fn delayed(&self, before: &[Inst], steps: &[Inst]) -> Vec<(Inst, Inst)> {
         let still = |i: &&Inst| {
             let d = &self.func.insts[**i];
@@ -216,7 +217,9 @@ impl Cut<'_, '_> {
             d.blocks.is_empty() && (waits || matches!(d.op.effect(), Effect::Pure | Effect::Read))
         };
         let tail = before.iter().rev().take_while(still);
-        let loads = tail.filter(|&&i| self.func.insts[i].op.effect() == Effect::Read);
+        // What comes from global memory takes too long to be loaded where it is read.
+        let from_shared = |d: &InstData<'_>| d.op.effect() == Effect::Read && global_access(d).is_none();
+        let loads = tail.filter(|&&i| from_shared(&self.func.insts[i]));
         let delayed = loads.filter_map(|&load| {
             let results = self.func.insts[load].results;
             let readers: Vec<Inst> = results.iter().flat_map(|&r| self.func.users(r)).collect();

@@ -43,7 +43,7 @@ mod search;
 mod steps;
 
 use crate::analysis::{
-    Graph, SCALAR_REGISTERS, WARPGROUP, budgets, draws_tiles, most_alive, require_rows, yields,
+    Graph, SCALAR_REGISTERS, WARPGROUP, budgets, draws_tiles, global_access, most_alive, require_rows, yields,
 };
 use crate::error::Result;
 use crate::feature::Feature;
@@ -68,6 +68,9 @@ const WORK_REGISTERS: u32 = 48;
 /// The same where iterations overlap with no fewer: allocation takes 13 for scalars (measured on attention), and 11 are
 /// left to ptxas.
 const LEAST_WORK_REGISTERS: u32 = 32;
+
+/// Part of its interval that a loop must save by that. What ptxas does with so few registers has not been measured.
+const TIGHT_GAIN: f64 = 0.1;
 
 /// The most iterations whose work a body holds. Each further one keeps another set of fragments live.
 const STAGES: u32 = 4;
@@ -219,7 +222,7 @@ fn do_loop(
     };
     let body = Body::of(given, inst).inspect_err(unless).ok()?;
     let stages = if pipelines { STAGES } else { 1 };
-    let (mut s, why) = found_for(&body, stages, has(Feature::TightOverlap))?;
+    let (mut s, why) = found_for(&body, stages, has(Feature::TightOverlap) && !loads_globally(func, inst))?;
     if !pipelines || program.deferred {
         s.keep_text_order();
     }
@@ -242,8 +245,9 @@ fn found_for(body: &Body, stages: u32, tight: bool) -> Option<(Found, Option<Str
     let found = search::best(body, stages);
     if tight && stages > 1 && !found.as_ref().is_ok_and(Found::overlaps) {
         let registers = body.registers + WORK_REGISTERS - LEAST_WORK_REGISTERS;
+        let whole = found.as_ref().map_or(u32::MAX, |s| (f64::from(s.interval) * (1.0 - TIGHT_GAIN)) as u32);
         let tight = search::best(&Body { registers, ..body.clone() }, stages).ok();
-        if let Some(tight) = tight.filter(Found::overlaps) {
+        if let Some(tight) = tight.filter(|t| t.overlaps() && t.interval <= whole) {
             return Some((tight, None));
         }
     }
@@ -376,6 +380,13 @@ fn is_asynchronous(func: &Func<'_>, inst: Inst) -> bool {
         op == Opcode::Wgmma || op.is_async_load()
     };
     d.op == Opcode::For && func.blocks[d.blocks[0]].insts.iter().any(within)
+}
+
+/// Whether threads load from global memory in a loop's body. The model counts fragments, and not the registers that such
+/// loads fill one by one.
+fn loads_globally(func: &Func<'_>, inst: Inst) -> bool {
+    let loads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
+    func.blocks[func.insts[inst].blocks[0]].insts.iter().any(loads)
 }
 
 /// Whether a loop's body contains products and also threads' work on fragments.

@@ -240,49 +240,7 @@ impl<'b> Search<'b> {
             times[n] = Some(t);
         }
         let times: Vec<i64> = times.into_iter().collect::<Option<_>>()?;
-        if self.acceptable(&times) {
-            return Some(times);
-        }
-        let late = self.late(times);
-        self.acceptable(&late).then_some(late)
-    }
-
-    /// The same schedule with fragments made as late as their readers allow (Huff, "Lifetime-Sensitive Modulo
-    /// Scheduling"). Nodes are placed early, so that what loads and conversions give would otherwise live beside products that
-    /// it has nothing to do with.
-    fn late(&self, mut times: Vec<i64>) -> Vec<i64> {
-        let mut order: Vec<usize> = (0..times.len()).filter(|&n| self.gains_by_delay(n)).collect();
-        order.sort_by_key(|&n| (std::cmp::Reverse(times[n]), n));
-        for n in order {
-            let readers = self.from[n].iter().filter(|e| e.to != n);
-            if let Some(latest) = readers.map(|e| times[e.to] - self.gap(e)).min() {
-                times[n] = self.last_fit(n, latest, &times);
-            }
-        }
-        times
-    }
-
-    /// Whether a node makes more registers of fragments than it frees.
-    fn gains_by_delay(&self, n: usize) -> bool {
-        let lives = &self.b.lives;
-        let made: u32 = lives.iter().filter(|l| l.from == n).map(|l| l.registers).sum();
-        let read = lives.iter().filter(|l| l.uses.iter().any(|u| u.0 == n));
-        self.b.nodes[n].resource != Resource::Tensor && made > read.map(|l| l.registers).sum()
-    }
-
-    /// The last time up to `latest` at which the resource is free, or the present one.
-    fn last_fit(&self, n: usize, latest: i64, times: &[i64]) -> i64 {
-        let mut t = latest;
-        while t > times[n] {
-            let others = times.iter().enumerate().filter(|&(o, &at)| o != n && self.overlap(n, t, o, at) > 0);
-            let back =
-                others.map(|(_, at)| (t + i64::from(self.b.nodes[n].busy) - at).rem_euclid(self.ii).max(1));
-            match back.max() {
-                Some(back) => t -= back,
-                None => return t,
-            }
-        }
-        times[n]
+        self.acceptable(&times).then_some(times)
     }
 
     /// Cycles of an interval for which a warpgroup's own resource is taken.
