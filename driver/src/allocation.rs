@@ -60,7 +60,7 @@ pub(crate) fn do_allocate(s: &mut State<'_>) -> Result<(), CompileError> {
 /// Declines unrolled loops, and loops that overlap with few registers to spare, if they leave ptxas too few registers or
 /// the allocation failed. What a role has is known for certain once `setmaxnreg` has divided the registers.
 pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result<(), CompileError> {
-    let tight = |a: &Allocations| {
+    let cramped = |a: &Allocations| {
         let mut roles = s.scheduled().roles.iter().zip(&a.roles);
         roles.any(|(r, a)| r.name == "consumer" && a.pressure + LEFT_TO_PTXAS > r.registers)
     };
@@ -69,7 +69,7 @@ pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result
         (_, true) => Some((Sched::Unroll, "unrolled bodies")),
         _ => None,
     };
-    match s.loops.iter().find_map(costly).filter(|_| allocs.is_none_or(tight)) {
+    match s.loops.iter().find_map(costly).filter(|_| allocs.is_none_or(cramped)) {
         Some((feature, bodies)) => Err(CompileError::Declined {
             feature: Feature::Sched(feature),
             why: format!("{bodies} leave ptxas fewer than {LEFT_TO_PTXAS} registers"),

@@ -48,7 +48,7 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
                 Op::Cast if is_integer(kernel, args[0]) => {
                     let all = of(0);
                     // What is cut off is a power of two.
-                    if keeps_number(kernel, value, args[0]) { all } else { all & all.wrapping_neg() }
+                    if keeps_number(kernel, value, args[0], fuel) { all } else { all & all.wrapping_neg() }
                 }
                 Op::Assume(promise) => lcm(of(0), promise.multiple),
                 Op::Workspace => WORKSPACE_ALIGN,
@@ -115,7 +115,9 @@ fn never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
         }
         Op::Binary(BinOp::Max) => args.iter().any(known),
         Op::Binary(BinOp::Rem) => known(&args[0]),
-        Op::Cast => is_integer(kernel, args[0]) && known(&args[0]) && keeps_number(kernel, value, args[0]),
+        Op::Cast => {
+            is_integer(kernel, args[0]) && known(&args[0]) && keeps_number(kernel, value, args[0], fuel)
+        }
         Op::Assume(promise) => promise.min >= 0 || known(&args[0]),
         Op::Select => args[1..].iter().all(known),
         Op::Binary(BinOp::Sub) => counts_down(kernel, value, fuel),
@@ -124,17 +126,18 @@ fn never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
 }
 
 /// Whether a cast of integers certainly gives the number that it takes.
-fn keeps_number(kernel: &Kernel, value: Value, arg: Value) -> bool {
+fn keeps_number(kernel: &Kernel, value: Value, arg: Value, fuel: &mut u32) -> bool {
     let [from, to] = [arg, value].map(|v| kernel.ty(v).elem());
-    let least = if to.is_signed() { to.bits() - 1 } else { to.bits() };
+    let bits = if to.is_signed() { to.bits() - 1 } else { to.bits() };
     let widens = match (from.is_signed(), to.is_signed()) {
         (true, false) => false,
         (false, true) => from.bits() < to.bits(),
         _ => from.bits() <= to.bits(),
     };
-    let fits = |most: i64| least >= 63 || most < 1 << least;
+    let fits = |most: i64| bits >= 63 || most < 1 << bits;
     widens
-        || is_never_negative(kernel, arg) && (at_most(kernel, arg).is_some_and(fits) || from.bits() <= least)
+        || never_negative(kernel, arg, fuel)
+            && (from.bits() <= bits || at_most_of(kernel, arg, fuel).is_some_and(fits))
 }
 
 /// Whether a difference is `extent - 1 - index` along one dimension of the grid, perhaps plus a constant.

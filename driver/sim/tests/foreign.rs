@@ -95,7 +95,11 @@ fn what_is_not_simulated_is_named_with_its_line() {
             4,
             "other",
         ),
-        (".version 8.4\n.target sm_90a\n.address_size 64\n.extern .func vprintf;\n".to_owned(), 4, ".extern"),
+        (
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.extern .func malloc;\n".to_owned(),
+            4,
+            "only `vprintf`",
+        ),
     ] {
         let e = parse(&ptx).expect_err(part);
         assert_eq!(e.line, line, "{e}");

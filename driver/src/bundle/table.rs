@@ -29,19 +29,14 @@ pub struct Table {
 }
 
 impl Class {
-    /// Whether sizes lie in it.
-    pub fn contains(&self, sizes: &[i64]) -> bool {
-        self.ranges.iter().zip(sizes).all(|(&[least, most], &v)| least <= v && v <= most)
-    }
-
-    /// How far sizes are from it: for each argument the logarithm of the factor to the nearest value.
+    /// How far sizes are from it: for each argument the logarithm of the factor to the nearest value; 0 only inside.
     fn distance(&self, sizes: &[i64]) -> i64 {
         let mut sum = 0;
         for (&[least, most], &v) in self.ranges.iter().zip(sizes) {
             if v < least {
-                sum += logarithm(least) - logarithm(v);
+                sum += (logarithm(least) - logarithm(v)).max(1);
             } else if v > most {
-                sum += logarithm(v) - logarithm(most);
+                sum += (logarithm(v) - logarithm(most)).max(1);
             }
         }
         sum
@@ -58,10 +53,17 @@ impl Table {
     /// The entry for sizes in the order of [`Table::names`]: of the class that contains them, else of the nearest one;
     /// `None` in a table without classes.
     pub fn pick(&self, sizes: &[i64]) -> Option<usize> {
-        let inside = self.classes.iter().find(|class| class.contains(sizes));
-        let nearest = || self.classes.iter().min_by_key(|class| class.distance(sizes));
-        let class = inside.or_else(nearest)?;
-        Some(class.entry as usize)
+        let mut nearest: Option<(i64, &Class)> = None;
+        for class in &self.classes {
+            let distance = class.distance(sizes);
+            if nearest.is_none_or(|(least, _)| distance < least) {
+                nearest = Some((distance, class));
+            }
+            if distance == 0 {
+                break;
+            }
+        }
+        Some(nearest?.1.entry as usize)
     }
 }
 
@@ -109,11 +111,10 @@ mod tests {
     }
 
     /// The least of many picks, since other processes may hold the machine: of sizes in the last of 64 classes, and of
-    /// sizes in none. A debug build on a shared core takes up to three times as long as what is shipped.
+    /// sizes in none.
     #[test]
     fn a_pick_takes_less_than_a_microsecond() {
         let table = table(16);
-        let most = Duration::from_micros(if cfg!(debug_assertions) { 3 } else { 1 });
         for sizes in [[64, 16384, 4096], [64, 16000, 4096]] {
             let time = |_| {
                 let start = Instant::now();
@@ -122,7 +123,7 @@ mod tests {
             };
             let least = (0..50).map(time).min().unwrap();
             println!("{sizes:?}: {least:?}");
-            assert!(least < most, "{sizes:?}: {least:?}");
+            assert!(least < Duration::from_micros(1), "{sizes:?}: {least:?}");
         }
     }
 }

@@ -88,19 +88,22 @@ impl Lower<'_, '_> {
     ///  (row + i) - (column + j)     base = (row0 + i) - (column0 + j)     base, base - 1, base + 8, base + 7, ..
     /// ```
     pub(super) fn iota_sum(&mut self, result: Value, op: BinOp, args: &[Value]) -> Result<bool> {
-        let (Opcode::AddS32 | Opcode::SubS32) = row(op) else { return Ok(false) };
-        let sides = [self.side(args[0])?, self.side(args[1])?];
-        let [Some(x), Some(y)] = sides else { return Ok(false) };
+        let (row, sign) = match op {
+            BinOp::Add => (Opcode::AddS32, 1),
+            BinOp::Sub => (Opcode::SubS32, -1),
+            _ => return Ok(false),
+        };
+        let [Some(x), Some(y)] = [args[0], args[1]].map(|v| self.side(v)) else { return Ok(false) };
         let regs = usize::from(self.result_regs(result)?);
-        let sign = if op == BinOp::Sub { -1 } else { 1 };
         let all: Vec<i64> = (0..regs).map(|r| x.offset(r) + sign * y.offset(r)).collect();
         let mut few = all.clone();
         few.sort_unstable();
         few.dedup();
-        if x.offsets.is_empty() && y.offsets.is_empty() || few.len() == regs {
+        let are_scalars = x.offsets.is_empty() && y.offsets.is_empty();
+        if are_scalars || few.len() == regs || few.iter().any(|o| o.abs() >= FAR) {
             return Ok(false);
         }
-        let base = self.at().op(row(op), &[x.base, y.base], Ty::B32);
+        let base = self.at().op(row, &[x.base, y.base], Ty::B32);
         let parts = few.iter().map(|&o| (o, self.moved_copy(base, o))).collect();
         // The sum may wrap around, so its numbers are not grouped.
         let r = self.joined(IotaRange { base, parts, multiple: 1 });
@@ -110,18 +113,17 @@ impl Lower<'_, '_> {
     }
 
     /// An operand as a number of the thread with an offset for each register; `None` for other tiles.
-    fn side(&mut self, v: Value) -> Result<Option<Side>> {
-        Ok(match self.env.get(&v).cloned() {
-            Some(Low::Splat(_)) => Some(Side { base: self.operand(v)?.0, offsets: Vec::new() }),
-            Some(Low::Reg(r)) if !self.func.ty(r).is_frag() => {
-                Some(Side { base: self.operand(v)?.0, offsets: Vec::new() })
+    fn side(&self, v: Value) -> Option<Side> {
+        match self.env.get(&v).cloned() {
+            Some(Low::Splat(r) | Low::Reg(r)) if !self.func.ty(r).is_frag() => {
+                Some(Side { base: r, offsets: Vec::new() })
             }
             Some(Low::Picked(x, table)) => self.iota_ranges.get(&x).map(|range| {
                 let offsets = table.iter().map(|&t| range.parts[usize::from(t)].0).collect();
                 Side { base: range.base, offsets }
             }),
             _ => None,
-        })
+        }
     }
 
     /// Numbers for a comparison with a bound: those that are known to be on the same side become one.
@@ -163,14 +165,5 @@ struct Side {
 impl Side {
     fn offset(&self, register: usize) -> i64 {
         self.offsets.get(register).copied().unwrap_or(0)
-    }
-}
-
-/// The row of a sum or a difference of numbers; other operations have none here.
-fn row(op: BinOp) -> Opcode {
-    match op {
-        BinOp::Add => Opcode::AddS32,
-        BinOp::Sub => Opcode::SubS32,
-        _ => Opcode::Undef,
     }
 }

@@ -21,10 +21,9 @@
 //! ```
 
 use super::body::LARGE_REGISTERS;
-use crate::analysis::global_access;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{Attr, Block, Func, IndexMap, Inst, InstData, NewInst, Ty, Value};
-use warplift_ir::target::{Effect, Opcode};
+use warplift_ir::machine::{Attr, Block, Func, IndexMap, Inst, NewInst, Ty, Value};
+use warplift_ir::target::Opcode;
 
 /// Registers of a slice. Enough steps run side by side to hide their latency.
 const WIDTH: u16 = 8;
@@ -194,42 +193,13 @@ impl Cut<'_, '_> {
         let is_slice = |i: &Inst| self.slices.values().any(|&v| self.func.def(v) == Some(*i));
         let (slices, steps): (Vec<Inst>, Vec<Inst>) = made.into_iter().partition(is_slice);
         let last = list.iter().position(|&i| i == root).unwrap_or(list.len() - 1);
-        let delayed = self.delayed(&list[..last], &steps);
-        let kept = |i: &&Inst| !self.chain.members.contains(i) && !delayed.iter().any(|d| d.1 == **i);
+        let kept = |i: &&Inst| !self.chain.members.contains(i);
         let before = list[..last].iter().filter(kept).copied();
-        let steps = steps.into_iter().flat_map(|step| {
-            let loads = delayed.iter().filter(move |d| d.0 == step).map(|d| d.1);
-            loads.chain([step]).collect::<Vec<Inst>>()
-        });
         let all = before.chain(slices).chain(steps).chain(list[last..].iter().copied());
         all.for_each(|i| self.func.append(self.block, i));
         self.func.set_args(root, &parts);
         self.func.set_op(root, Opcode::Join, Attr::None);
         self.func.insts[root].maps.clear();
-    }
-
-    /// Loads from shared memory that only steps of the chain read, each with its first reader, before which it is loaded.
-    /// Only what neither writes memory nor synchronizes threads stands between.
-    fn delayed(&self, before: &[Inst], steps: &[Inst]) -> Vec<(Inst, Inst)> {
-        let still = |i: &&Inst| {
-            let d = &self.func.insts[**i];
-            let waits = matches!(d.op, Opcode::Await | Opcode::Wgmma);
-            d.blocks.is_empty() && (waits || matches!(d.op.effect(), Effect::Pure | Effect::Read))
-        };
-        let tail = before.iter().rev().take_while(still);
-        // What comes from global memory takes too long to be loaded where it is read.
-        let from_shared = |d: &InstData<'_>| d.op.effect() == Effect::Read && global_access(d).is_none();
-        let loads = tail.filter(|&&i| from_shared(&self.func.insts[i]));
-        let delayed = loads.filter_map(|&load| {
-            let results = self.func.insts[load].results;
-            let readers: Vec<Inst> = results.iter().flat_map(|&r| self.func.users(r)).collect();
-            let own = readers.iter().all(|r| steps.contains(r) || self.chain.members.contains(r));
-            let first = steps.iter().find(|s| readers.contains(s)).filter(|_| own)?;
-            Some((*first, load))
-        });
-        let mut delayed: Vec<(Inst, Inst)> = delayed.collect();
-        delayed.reverse();
-        delayed
     }
 
     /// Computes some registers of a step's result.
