@@ -179,6 +179,13 @@ const MACHINE: &[Pass] = &[
             false => Ok(()),
         }
     }),
+    pass("share_rings", "loops that run one behind the other fill the same ring", |s| {
+        let (program, mut graph) = s.take_program();
+        let program = sched::do_share_rings(program, &mut graph, &s.sched_off());
+        s.keep(program, graph);
+        Ok(())
+    })
+    .when(Sched::SharedRings),
 ];
 
 /// Structured machine IR, with the schedule beside it.
@@ -198,6 +205,7 @@ const SCHEDULE: &[Pass] = &[
         Sched::Pins,
         Sched::ElementwiseSubtiles,
         Sched::TightOverlap,
+        Sched::RegisterOrder,
         Sched::Unroll,
     ]),
     pass("modulo_expand", "prologue, kernel and epilogue of overlapped loops", |s| {

@@ -13,6 +13,8 @@ pub enum Feature {
     Deferral,
     /// Products that stay in flight over an iteration.
     InFlight,
+    /// Loops one behind the other that fill one ring.
+    SharedRings,
     /// Loops whose iterations overlap.
     Modulo,
     /// Named barriers that order the products of warpgroups.
@@ -23,6 +25,8 @@ pub enum Feature {
     ElementwiseSubtiles,
     /// Loops whose iterations overlap although their fragments leave other work few registers.
     TightOverlap,
+    /// Equally urgent work of an overlapped loop in the order that frees registers first, not in the text's.
+    RegisterOrder,
     /// Loop bodies written once for each slot of a ring.
     Unroll,
     /// Loads that do not depend on the tile, kept in registers.
@@ -33,16 +37,18 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 12] = [
+    pub const ALL: [(&'static str, Self); 14] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("wgmma-pipelining", Self::InFlight),
+        ("shared-rings", Self::SharedRings),
         ("modulo", Self::Modulo),
         ("mma-order", Self::MmaOrder),
         ("pins", Self::Pins),
         ("elementwise-subtiles", Self::ElementwiseSubtiles),
         ("tight-overlap", Self::TightOverlap),
+        ("register-order", Self::RegisterOrder),
         ("unroll", Self::Unroll),
         ("hoist-loads", Self::HoistLoads),
         ("bounds-masks", Self::BoundsMasks),

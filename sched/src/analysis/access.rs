@@ -87,6 +87,21 @@ pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     }
 }
 
+/// The attribute of an access with another buffer in the place of `from`.
+pub(crate) fn renamed(attr: &Attr, from: Buffer, to: Buffer) -> Attr {
+    let mut attr = attr.clone();
+    let buffers: SmallVec<[&mut Buffer; 2]> = match &mut attr {
+        Attr::Wgmma(w) => w.a.iter_mut().chain([&mut w.b]).map(|o| &mut o.place.buffer).collect(),
+        Attr::Tma(t) => t.place.iter_mut().map(|p| &mut p.buffer).collect(),
+        Attr::Copy(c) => c.place.iter_mut().map(|p| &mut p.buffer).collect(),
+        Attr::PlaceMem { place, .. } | Attr::Place(place) => smallvec![&mut place.buffer],
+        Attr::Matrix { buffer, .. } => buffer.iter_mut().collect(),
+        _ => SmallVec::new(),
+    };
+    buffers.into_iter().filter(|b| **b == from).for_each(|b| *b = to);
+    attr
+}
+
 /// The attribute of an access for emission: the order of accesses is settled, so the footprint is dropped.
 pub(crate) fn plain(attr: &Attr) -> Attr {
     match *attr {

@@ -146,6 +146,8 @@ pub(super) struct Body {
     pub closed: Vec<(usize, usize)>,
     /// Pairs of nodes that read the same stage of a ring.
     pub same_stage: Vec<(usize, usize)>,
+    /// Whether of equally urgent nodes the one that frees most registers comes first.
+    pub frees_first: bool,
     /// The time at which the search must stop.
     pub deadline: Deadline,
 }
@@ -163,6 +165,8 @@ pub(super) struct Limits<'t> {
     pub registers: u32,
     /// Stages of each buffer's ring.
     pub depths: FxHashMap<Buffer, u32>,
+    /// Whether of equally urgent nodes the one that frees most registers comes first.
+    pub frees_first: bool,
     /// The time at which the search must stop.
     pub deadline: Deadline,
 }
@@ -274,7 +278,7 @@ impl Body {
         b.ring_edges();
         b.lives();
         b.body.registers = limits.registers.saturating_sub(b.invariant_registers());
-        b.body.deadline = limits.deadline;
+        (b.body.frees_first, b.body.deadline) = (limits.frees_first, limits.deadline);
         b.body.settle();
         Ok(b.body)
     }

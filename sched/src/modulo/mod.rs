@@ -69,7 +69,7 @@ const WORK_REGISTERS: u32 = 48;
 /// left to ptxas.
 const LEAST_WORK_REGISTERS: u32 = 32;
 
-/// Part of its interval that a loop must save by that. What ptxas does with so few registers has not been measured.
+/// Part of its expected cycles that a loop must save by that. What ptxas does with so few registers has not been measured.
 const TIGHT_GAIN: f64 = 0.1;
 
 /// The most iterations whose work a body holds. Each further one keeps another set of fragments live.
@@ -210,11 +210,8 @@ fn do_loop(
     let program = given.program;
     let func = &program.func;
     let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
-    let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
-    // A helper's buffers must not be cut: the values would be computed iterations before they are loaded.
-    let of_helper = |b: Buffer| program.buffers[b].kind == BufferKind::Helper;
-    let helped = given.graph.accesses_inside(func, inst).iter().any(|a| of_helper(a.buffer));
-    let pipelines = mixes && !helped && !given.graph.conflicts_in_global(func) && has(Feature::Modulo);
+    let has = |f: Feature| !disabled.contains(&f);
+    let pipelines = pipelines(given, inst, disabled);
     let unless = |why: &String| {
         if pipelines {
             remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
@@ -222,42 +219,68 @@ fn do_loop(
     };
     let body = Body::of(given, inst).inspect_err(unless).ok()?;
     let stages = if pipelines { STAGES } else { 1 };
-    let (mut s, why) = found_for(&body, stages, has(Feature::TightOverlap) && !loads_globally(func, inst))?;
-    if !pipelines || program.deferred {
-        s.keep_text_order();
+    let schedule = |found| chosen(given, inst, &body, found, disabled);
+    let (found, why) = found_for(&body, stages)?;
+    let mut made = schedule(found);
+    if pipelines && !made.pipelined && has(Feature::TightOverlap) && !loads_globally(func, inst) {
+        let whole = why.is_none().then(|| f64::from(made.expected()) * (1.0 - TIGHT_GAIN));
+        let gains = |t: &LoopSchedule| t.pipelined && whole.is_none_or(|w| f64::from(t.expected()) <= w);
+        let tight = tightly(&body, stages).map(|found| LoopSchedule { tight: true, ..schedule(found) });
+        made = tight.filter(gains).unwrap_or(made);
     }
-    let mma_order = if has(Feature::MmaOrder) { attr.mma_order } else { Some(false) };
-    let choices = Choices { mma_order, pins: has(Feature::Pins) };
-    let Choice { mma_order, pins } = if mixes { choose(&body, &s, &choices) } else { Choice::default() };
-    let made = describe(program, given.limits.target, inst, &s, &attr.name);
-    let unrolls = has(Feature::Unroll) && is_mostly_threads(func, &made);
-    let tight = made.pipelined && s.body.registers > body.registers;
-    let made = LoopSchedule { mma_order, pins, tight, unrolls, ..made };
     if pipelines && !made.pipelined {
         remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
     }
     Some(made)
 }
 
-/// The best schedule with at most `stages` stages. If its iterations do not overlap, fewer registers are left for other
-/// work. Otherwise the loop stays as it is, with the reason; register allocation then decides whether it fits.
-fn found_for(body: &Body, stages: u32, tight: bool) -> Option<(Found, Option<String>)> {
-    let found = search::best(body, stages);
-    if tight && stages > 1 && !found.as_ref().is_ok_and(Found::overlaps) {
-        let registers = body.registers + WORK_REGISTERS - LEAST_WORK_REGISTERS;
-        let whole = found.as_ref().map_or(u32::MAX, |s| (f64::from(s.interval) * (1.0 - TIGHT_GAIN)) as u32);
-        let tight = search::best(&Body { registers, ..body.clone() }, stages).ok();
-        if let Some(tight) = tight.filter(|t| t.overlaps() && t.interval <= whole) {
-            return Some((tight, None));
-        }
+/// A schedule that was found, with the choices that the simulated block decides.
+fn chosen(
+    given: Given<'_, '_>,
+    inst: Inst,
+    body: &Body,
+    mut found: Found,
+    disabled: &[Feature],
+) -> LoopSchedule {
+    let program = given.program;
+    let Attr::Loop(attr) = &program.func.insts[inst].attr else { unreachable!("only loops are scheduled") };
+    let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(&program.func, inst));
+    if !pipelines(given, inst, disabled) || program.deferred {
+        found.keep_text_order();
     }
-    match found {
-        Ok(s) => Some((s, None)),
+    let mma_order = if has(Feature::MmaOrder) { attr.mma_order } else { Some(false) };
+    let choices = Choices { mma_order, pins: has(Feature::Pins) };
+    let Choice { mma_order, pins } = if mixes { choose(body, &found, &choices) } else { Choice::default() };
+    let made = describe(program, given.limits.target, inst, &found, &attr.name);
+    let unrolls = has(Feature::Unroll) && is_mostly_threads(&program.func, &made);
+    LoopSchedule { mma_order, pins, unrolls, ..made }
+}
+
+/// Whether iterations of a loop may overlap.
+fn pipelines(given: Given<'_, '_>, inst: Inst, disabled: &[Feature]) -> bool {
+    let (program, graph, func) = (given.program, given.graph, &given.program.func);
+    // A helper's buffers must not be cut: the values would be computed iterations before they are loaded.
+    let of_helper = |b: Buffer| program.buffers[b].kind == BufferKind::Helper;
+    let helped = graph.accesses_inside(func, inst).iter().any(|a| of_helper(a.buffer));
+    mixes(func, inst) && !helped && !graph.conflicts_in_global(func) && !disabled.contains(&Feature::Modulo)
+}
+
+/// The best schedule with at most `stages` stages. If there is none, the loop stays as it is, with the reason; register
+/// allocation then decides whether it fits.
+fn found_for(body: &Body, stages: u32) -> Option<(Found, Option<String>)> {
+    match search::best(body, stages) {
+        Ok(found) => Some((found, None)),
         Err(why) => {
-            let s = search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1).ok()?;
-            Some((s, Some(why)))
+            let found = search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1).ok()?;
+            Some((found, Some(why)))
         }
     }
+}
+
+/// The best schedule that leaves fewer registers for other work.
+fn tightly(body: &Body, stages: u32) -> Option<Found> {
+    let registers = body.registers + WORK_REGISTERS - LEAST_WORK_REGISTERS;
+    search::best(&Body { registers, ..body.clone() }, stages).ok()
 }
 
 /// Why a loop is left as it is.
@@ -279,6 +302,7 @@ fn limits<'t>(program: &Program<'_>, graph: &Graph, target: &'t Target, disabled
         teams: program.teams,
         registers: budget.saturating_sub(WORK_REGISTERS),
         depths: depths(program, graph, target, disabled),
+        frees_first: !disabled.contains(&Feature::RegisterOrder),
         deadline: Deadline::default(),
     }
 }

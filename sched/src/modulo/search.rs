@@ -1,7 +1,8 @@
 //! Iterative modulo scheduling: finds times within the least interval at which all constraints hold.
 
-use super::body::{Body, Edge, Resource};
+use super::body::{Body, Edge, Life, Resource};
 use super::reorder::{Part, rises};
+use std::cmp::Reverse;
 
 /// Placements tried for each node before an interval is given up. The number is generous: a longer interval costs
 /// cycles in every iteration, a longer search only costs compile time.
@@ -32,11 +33,6 @@ impl Found {
     /// The stage of a node: the number of whole intervals before its start.
     pub fn stage(&self, node: usize) -> u32 {
         (self.times[node] / i64::from(self.interval)) as u32
-    }
-
-    /// Whether the work of several iterations runs at once.
-    pub fn overlaps(&self) -> bool {
-        (0..self.times.len()).any(|n| self.stage(n) > 0)
     }
 
     /// Whether products of a body of one stage rise above work that the text has before them.
@@ -207,17 +203,33 @@ impl<'b> Search<'b> {
         None
     }
 
-    /// Nodes by the length of the path that follows them, longest first.
-    fn priority(&self) -> Vec<usize> {
+    /// Registers of the fragments that a node reads, less those that it writes.
+    fn relief(&self, n: usize) -> i64 {
+        let lives = &self.b.lives;
+        let read = lives.iter().filter(|l| l.uses.iter().any(|u| u.0 == n));
+        let written = lives.iter().filter(|l| l.from == n);
+        let registers = |l: &Life| i64::from(l.registers);
+        read.map(registers).sum::<i64>() - written.map(registers).sum::<i64>()
+    }
+
+    /// Orders of the nodes, by the length of the path that follows them, longest first. Of paths of one length, the one
+    /// whose node frees most registers comes first, or else the one that the text has first.
+    fn priorities(&self) -> Vec<Vec<usize>> {
         let mut height = vec![0i64; self.b.nodes.len()];
         for _ in 0..self.b.nodes.len() {
             for e in &self.b.edges {
                 height[e.from] = height[e.from].max(height[e.to] + self.gap(e));
             }
         }
-        let mut order: Vec<usize> = (0..self.b.nodes.len()).collect();
-        order.sort_by_key(|&n| (std::cmp::Reverse(height[n]), n));
-        order
+        let mut by_text: Vec<usize> = (0..self.b.nodes.len()).collect();
+        by_text.sort_by_key(|&n| (Reverse(height[n]), n));
+        let mut orders = vec![by_text.clone()];
+        orders[0].sort_by_key(|&n| (Reverse(height[n]), Reverse(self.relief(n))));
+        if !self.b.frees_first || orders[0] == by_text {
+            return vec![by_text];
+        }
+        orders.push(by_text);
+        orders
     }
 
     /// A time for every node, or `None` at this interval.
@@ -226,7 +238,11 @@ impl<'b> Search<'b> {
             return None;
         }
         self.starts()?;
-        let order = self.priority();
+        self.priorities().iter().find_map(|order| self.place_in(order))
+    }
+
+    /// The same, with nodes in an order.
+    fn place_in(&self, order: &[usize]) -> Option<Vec<i64>> {
         let mut times: Vec<Option<i64>> = vec![None; order.len()];
         let mut last = vec![-1i64; order.len()];
         let mut budget = TRIES * order.len();
@@ -363,6 +379,37 @@ mod tests {
         assert_eq!((two.interval, two.stage(2)), (2000, 0), "{:?}", two.times);
     }
 
+    /// Two equally urgent nodes before a product: one rescales a fragment, one packs one into half its registers.
+    fn equally_urgent(packs_first: bool) -> Body {
+        let mut b =
+            Body { groups: 1, registers: 160, frees_first: true, pace: Pace::of(&SM90A), ..Body::default() };
+        let work = |busy| node(Resource::Threads, Unit::Fma, busy);
+        b.nodes = vec![node(Resource::Tensor, Unit::Tensor, 500), work(300), work(50), work(50)];
+        b.nodes.push(node(Resource::Tensor, Unit::Tensor, 500));
+        let [packs, scales] = if packs_first { [2, 3] } else { [3, 2] };
+        for (from, to) in [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4)] {
+            b.edge(from, to, Wait::End, 0);
+        }
+        b.edge(4, scales, Wait::End, 1);
+        for (registers, from, to) in [(64, 0, 1), (64, 1, packs), (32, packs, 4), (64, scales, 4)] {
+            b.lives.push(Life { registers, from, uses: vec![(to, 0)] });
+        }
+        b.settle();
+        b
+    }
+
+    #[test]
+    fn what_frees_registers_comes_first_wherever_the_text_has_it() {
+        let [first, last] = [true, false].map(|packs_first| {
+            let body = equally_urgent(packs_first);
+            let packs = if packs_first { 2 } else { 3 };
+            let found = schedule(&body, 3).unwrap();
+            (found.interval, found.times[packs], found.times[5 - packs])
+        });
+        assert_eq!(first, last);
+        assert!(first.1 < first.2, "packed first: {first:?}");
+    }
+
     #[test]
     fn no_interval_is_tried_behind_the_deadline() {
         let late = Body { deadline: Deadline::after(Instant::now(), Some(Duration::ZERO)), ..chain(1) };
@@ -386,7 +433,7 @@ mod tests {
     #[test]
     fn registers_and_stages_of_rings_are_limits() {
         let mut narrow = chain(1);
-        narrow.lives.push(super::super::body::Life { registers: 201, from: 0, uses: vec![(1, 0)] });
+        narrow.lives.push(Life { registers: 201, from: 0, uses: vec![(1, 0)] });
         assert!(schedule(&narrow, 2).unwrap_err().contains("200 registers"));
         let mut ring = chain(1);
         let span = Span { name: "copy".to_owned(), unit: Unit::Tma, time: 0, busy: 400 };

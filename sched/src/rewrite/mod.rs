@@ -1,7 +1,7 @@
 //! Passes from program to program. Each pass gives the same program, but faster.
 //!
 //! ```text
-//!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma
+//!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma ─ share_rings
 //!  of overlapped loops     bounds_masks
 //!  of each expanded role   cse ─ dce
 //! ```
@@ -14,6 +14,7 @@ mod epilogue_roles;
 mod handoff;
 mod hoist_loads;
 mod merge_waits;
+mod share_rings;
 mod transpose_helper_mma;
 
 pub use bounds_masks::do_bounds_masks;
@@ -23,3 +24,4 @@ pub use dedup_mma::do_dedup_mma;
 pub use epilogue_roles::do_epilogue_roles;
 pub use hoist_loads::do_hoist_loads;
 pub use merge_waits::do_merge_waits;
+pub use share_rings::do_share_rings;

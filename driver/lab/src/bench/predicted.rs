@@ -12,15 +12,19 @@ use std::fmt;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify, Style};
-use warplift::Options;
 use warplift::ir::target::{SM90A, Target};
 use warplift::ir::tile::{Mapping, parse_file};
 use warplift::kernels::find;
 use warplift::predict::{Prediction, predict};
 use warplift::problem::Sizes;
+use warplift::{Feature, Options};
 
 /// What was measured: launches that stand in no other table, and those of the tables of docs/performance.md.
 const MEASURED: [&str; 2] = [include_str!("measured.txt"), include_str!("measured_tables.txt")];
+
+/// Features with the day from which the library has them. What was measured before is predicted without them.
+const SINCE: [(&str, &str); 3] =
+    [("shared-rings", "2026-11-26"), ("tight-overlap", "2026-11-26"), ("register-order", "2026-11-26")];
 
 /// What a figure of the table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +101,10 @@ impl Table {
 }
 
 /// Predictions by kernel, sizes and words of the mapping: most launches were measured in both regimes.
-type Known<'l> = BTreeMap<(&'l str, &'l str, &'l str), Prediction>;
+type Known<'l> = BTreeMap<Launch<'l>, Prediction>;
+
+/// A kernel, sizes, words of its mapping, and the features that it was measured without.
+type Launch<'l> = (&'l str, &'l str, &'l str, Vec<&'static str>);
 
 fn row<'l>(
     line: &'l str,
@@ -114,10 +121,13 @@ fn row<'l>(
         "sustained" => Kind::Time(Regime::Sustained),
         other => return Err(format!("`{other}` is no kind of figure")),
     };
-    let launch = (name, sizes, words);
-    let prediction = match known.entry(launch) {
+    let without = SINCE.iter().filter(|(_, since)| date < *since).map(|f| f.0).collect();
+    let prediction = match known.entry((name, sizes, words, without)) {
         Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => entry.insert(predicted(launch, target)?),
+        Entry::Vacant(entry) => {
+            let prediction = predicted(entry.key(), target)?;
+            entry.insert(prediction)
+        }
     };
     let predicted = match kind {
         Kind::Cycles => prediction.cycles,
@@ -175,13 +185,15 @@ fn text_of(name: &str) -> Result<(&str, String), String> {
     Ok((name, text))
 }
 
-fn predicted((name, sizes, words): (&str, &str, &str), target: &Target) -> Result<Prediction, String> {
+fn predicted((name, sizes, words, without): &Launch<'_>, target: &Target) -> Result<Prediction, String> {
     let (name, text) = text_of(name)?;
     let module = parse_file(&text, "measured.tile").map_err(|e| e.to_string())?;
     let kernel = &module.kernel(name).ok_or("no such kernel")?;
     let mapping = &mapping_of(&module.mappings, name, words)?;
     let sizes = Sizes::parse(kernel, sizes).map_err(|e| e.to_string())?;
-    predict(kernel, mapping, target, &sizes, &Options::default()).map_err(|e| e.to_string())
+    let disable = without.iter().map(|f| f.parse::<Feature>().map_err(|e| e.to_string()));
+    let options = Options { disable: disable.collect::<Result<_, _>>()?, ..Options::default() };
+    predict(kernel, mapping, target, &sizes, &options).map_err(|e| e.to_string())
 }
 
 /// All measurements with their predictions on the target of the measurements.

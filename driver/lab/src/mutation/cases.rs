@@ -80,6 +80,21 @@ const fn in_place(case: Case) -> Case {
     Case { name: "in place", edits: EDITS, ..case }
 }
 
+/// A product whose depth two loops share out, one behind the other.
+const fn in_two_loops(case: Case) -> Case {
+    const EDITS: &[(&str, &str)] = &[(
+        "    acc = for t in 0..cdiv(k, BK) carry x = zero {\n",
+        "    half = cdiv(k, 2*BK)
+    first = for u in 0..half carry w = zero {
+        ua = load ga[i*BM, u*BK] : f16[BM, BK]
+        ub = load gb[j*BN, u*BK] : f16[BN, BK]
+        yield mma w, ua, trans(ub)
+    }
+    acc = for t in half..cdiv(k, BK) carry x = first {\n",
+    )];
+    Case { name: "in two loops", edits: EDITS, ..case }
+}
+
 const fn given(case: Case, data: &'static [&'static str]) -> Case {
     Case { data, ..case }
 }
@@ -199,6 +214,12 @@ pub const CASES: &[Case] = &[
         ),
         &[(Mutation::Move, 4)],
     ),
+    // Loops one behind the other at one ring: the second goes on in the middle of it.
+    in_two_loops(case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for u: pipeline 3, consumers 1; for t: pipeline 3, consumers 1; kernel: persistent",
+        &[("136x72x328", 1), ("136x136x32", 2)],
+    )),
     // Products in flight over an iteration.
     case(
         "gemm",
