@@ -124,7 +124,8 @@ impl Lower<'_, '_> {
                     (0..at.len() as u8).map(|d| at[perm.iter().position(|&p| p == d).unwrap_or(0)]).collect()
                 })
             }
-            Op::Trans(_) | Op::Slice(_) => {
+            Op::Reshape if self.in_registers(args[0]) => self.alias(result, args[0]),
+            Op::Trans(_) | Op::Slice(_) | Op::Reshape => {
                 self.env.insert(result, Low::Elsewhere);
                 Ok(())
             }
@@ -134,7 +135,6 @@ impl Lower<'_, '_> {
                     at.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, &a)| a).collect()
                 })
             }
-            Op::Reshape => self.alias(result, args[0]),
             Op::ViewAs(_) if [args[0], result].iter().any(|&v| k.ty(v).elem() == Elem::Bool) => {
                 self.refuse_tiles(Elem::Bool)
             }
@@ -308,8 +308,15 @@ impl Lower<'_, '_> {
             return self.cast_to_bytes(result, arg);
         }
         let whole = |e: Elem| e.bits() == 32 && e != Elem::Tf32;
-        if whole(from) && whole(to) && matches!(self.env.get(&arg), Some(Low::Picked(..))) {
-            return self.of_each(result, arg, |l, x, regs| l.cast_registers(from, to, x.0, regs));
+        if let Some(Low::Picked(x, table)) = self.env.get(&arg).cloned()
+            && whole(from)
+            && whole(to)
+            && self.func.ty(x).regs() < u32::from(self.result_regs(result)?)
+        {
+            let few = self.func.ty(x).regs() as u16;
+            let r = self.cast_registers(from, to, x, few)?;
+            self.env.insert(result, Low::Picked(r, table));
+            return Ok(());
         }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;
