@@ -329,6 +329,48 @@ fn a_loop_of_products_is_a_second_part() {
     }
 }
 
+/// An operand that is loaded once, before the loops, and read by products of the second half, or of both.
+const QUERIES: &str = "kernel k(
+    q: ptr<f16> align 16, x: ptr<f16> align 16, l: ptr<f32>, c: ptr<f16> align 16, m: i32, n: i32
+) {
+    tunable BM = 64, BN = 64
+    const D = 64
+    grid cdiv(m, BM)
+    gq = view q : f16[m, D]
+    gx = view x : f16[n, D]
+    gl = view l : f32[m]
+    gc = view c : f16[m, BN]
+    i = block_index
+    tq = load gq[i*BM, 0] : f16[BM, D]
+    zero = full 0.0 : f32[BM, BN]
+    r = load gl[i*BM] : f32[BM]
+    acc = for t in 0..cdiv(n, BN) carry sum = zero {
+        tx = load gx[t*BN, 0] : f16[BN, D]
+        yield mma sum, tq, trans(tx)
+    }
+    store gc[i*BM, 0], cast(acc * expand_dims(r, 1), f16)
+}";
+
+#[test]
+fn each_half_loads_the_operands_that_it_reads() {
+    let first = "low = full -inf : f32[BM]
+    r = for s in 0..cdiv(n, BN) carry most = low {
+        ts = load gx[s*BN, 0] : f16[BN, D]
+        yield max(most, reduce_max(mma zero, tq, trans(ts), 1))
+    }";
+    let both = QUERIES.replace("r = load gl[i*BM] : f32[BM]", first);
+    let one = "for t: pipeline fit, producers 1, consumers 1 kernel: persistent, epilogue warps";
+    let two = "for t: pipeline fit, producers 1, consumers 1 for s: pipeline fit, producers 1, consumers 1 \
+               kernel: persistent, epilogue warps";
+    let sizes: [&[(&str, i64)]; 3] =
+        [&[("m", 300), ("n", 130)], &[("m", 256), ("n", 64)], &[("m", 1), ("n", 1)]];
+    for (text, mapping, copies) in [(QUERIES, one, 1), (&both, two, 2)] {
+        let made = right(&module(text, mapping), &sizes);
+        let buffers = &made.explained.buffers;
+        assert_eq!(buffers.iter().filter(|b| b.name == "tq").count(), copies, "{buffers:?}");
+    }
+}
+
 #[test]
 fn what_has_no_halves_is_refused() {
     let shares = |from: &str, to: &str| {

@@ -15,18 +15,23 @@
 //! stages of the first, which are released after it. The ring needs as many stages as a tile fills, so the number of
 //! iterations must be bounded. Stages that products read are not shared: each half loads its own.
 //!
+//! A tile that is loaded once, before the cut, belongs to the half that reads it. If both do, each loads its own.
+//!
 //! The program stays sequential: if one team runs it, the team loads a tile twice, and loads the fragments that it has
 //! just stored. The schedule gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs,
 //! section 4.2.6).
 
 use super::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::analysis::{
-    BARRIER, Graph, Remaking, WARPGROUP, buffer_of, inside, last_loop, tiles, touched, touched_inside, yields,
+    BARRIER, Graph, Remaking, WARPGROUP, buffer_of, inside, last_loop, renamed, tiles, touched,
+    touched_inside, yields,
 };
 use crate::error::{Result, word};
 use crate::feature::Feature;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Attr, Block, Buffer, BufferData, Cursor, Func, Inst, Place, Program, Value};
+use warplift_ir::machine::{
+    Attr, Block, Buffer, BufferData, BufferKind, Cursor, Func, Inst, NewInst, Program, Ty, Value,
+};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target};
 
@@ -46,11 +51,14 @@ pub fn do_epilogue_roles<'a>(
     }
     let body = tiles(&program.func)?;
     let at = last_loop(&program.func, body)?;
+    let last = program.func.blocks[body].insts[at];
+    let first = load_behind_cut(&mut program, graph, body, last);
+    let at = position(&program.func, body, first);
     let epilogue_insts = inside(&program.func, second_half(&program.func, body, at));
     check(&program, graph, body, &epilogue_insts)?;
     let values = crossing(&program.func, graph, body, &epilogue_insts)?;
     let spare = spare(&program, &values, target);
-    share_stages(&mut program, graph, (body, at), spare, &mut remarks);
+    share_stages(&mut program, graph, (body, at), last, spare, &mut remarks);
     hand_off(&mut program, (body, at), &values, &epilogue_insts);
     graph.update(&mut program.func);
     Ok((program, remarks))
@@ -61,6 +69,84 @@ fn second_half<'f>(func: &'f Func<'_>, body: Block, at: usize) -> &'f [Inst] {
     let insts = &func.blocks[body].insts[at..];
     let ends = insts.last().is_some_and(|&i| func.insts[i].op == Opcode::Yield);
     &insts[..insts.len() - usize::from(ends)]
+}
+
+/// Lets the second half, which begins at an instruction, load the tiles that it reads and that are loaded once before it.
+/// Returns the instruction at which it begins then.
+fn load_behind_cut(program: &mut Program<'_>, graph: &mut Graph, body: Block, cut: Inst) -> Inst {
+    let at = position(&program.func, body, cut);
+    let second = inside(&program.func, second_half(&program.func, body, at));
+    let loaded = |b: &Buffer| {
+        let accesses = graph.accesses(&program.func, *b);
+        let before = |i: Inst| program.func.block_of(i) == Some(body) && !second.contains(&i);
+        let mut fills = accesses.iter().filter(|a| a.writes).peekable();
+        program.buffers[*b].kind == BufferKind::Ring
+            && fills.peek().is_some()
+            && fills.all(|a| before(a.inst))
+            && accesses.iter().any(|a| !a.writes && second.contains(&a.inst))
+    };
+    let buffers: Vec<Buffer> = program.buffers.keys().filter(loaded).collect();
+    buffers.into_iter().fold(cut, |cut, buffer| {
+        let first = load_again(program, graph, (body, cut), buffer, &second);
+        graph.update(&mut program.func);
+        first
+    })
+}
+
+fn position(func: &Func<'_>, block: Block, inst: Inst) -> usize {
+    func.blocks[block].insts.iter().position(|&i| i == inst).unwrap_or_default()
+}
+
+/// Loads a tile for the second half into a buffer of its own, and returns the first of the new instructions. If the first
+/// half does not read the tile, its load goes.
+fn load_again(
+    program: &mut Program<'_>,
+    graph: &Graph,
+    (body, cut): (Block, Inst),
+    buffer: Buffer,
+    second: &FxHashSet<Inst>,
+) -> Inst {
+    let accesses = graph.accesses(&program.func, buffer).iter().map(|a| (a.inst, a.writes));
+    let (fills, reads): (Vec<_>, Vec<_>) = accesses.partition(|a| a.1);
+    let own = program.buffers.push(program.buffers[buffer].clone());
+    let func = &mut program.func;
+    let (late, early): (Vec<Inst>, Vec<Inst>) =
+        reads.into_iter().map(|a| a.0).partition(|i| second.contains(i));
+    late.into_iter().for_each(|i| set_buffer(func, i, buffer, own));
+    let (at, loc) = (position(func, body, cut), func.insts[fills[0].0].loc);
+    let made = func.insert_at(body, at, |f| {
+        let mut c = Cursor::new(f, body, loc);
+        let loads = fills.iter().map(|&(fill, _)| {
+            let d = &c.func.insts[fill];
+            let (op, args, attr) = (d.op, d.args, renamed(&d.attr, buffer, own));
+            c.push(NewInst::new(op, args, &[Ty::Event]).attr(attr))
+        });
+        let loads: Vec<Inst> = loads.collect();
+        let events: Vec<Value> = loads.iter().map(|&load| c.func.insts[load].results[0]).collect();
+        c.push(NewInst::new(Opcode::Await, &events, &[]));
+        loads[0]
+    });
+    if early.is_empty() {
+        fills.into_iter().for_each(|(fill, _)| drop_load(func, fill));
+        program.buffers[buffer].bytes = 0;
+    }
+    made
+}
+
+/// Removes a load, and its event from the waits.
+fn drop_load(func: &mut Func<'_>, load: Inst) {
+    let event = func.insts[load].results[0];
+    for wait in func.users(event).collect::<Vec<_>>() {
+        let left: Vec<Value> = func.insts[wait].args.iter().copied().filter(|&v| v != event).collect();
+        func.set_args(wait, &left);
+    }
+    func.remove(load);
+}
+
+fn set_buffer(func: &mut Func<'_>, inst: Inst, from: Buffer, to: Buffer) {
+    let d = &func.insts[inst];
+    let (op, attr) = (d.op, renamed(&d.attr, from, to));
+    func.set_op(inst, op, attr);
 }
 
 /// Refuses halves that share something that cannot be handed over.
@@ -170,11 +256,11 @@ fn share_stages(
     program: &mut Program<'_>,
     graph: &Graph,
     (body, at): (Block, usize),
+    second: Inst,
     mut spare: u32,
     remarks: &mut Vec<String>,
 ) {
     let insts = program.func.blocks[body].insts.clone();
-    let second = insts[at];
     let first_half: Vec<Inst> =
         insts[..at].iter().copied().filter(|&i| program.func.insts[i].op == Opcode::For).collect();
     let mut found: Vec<(Vec<Buffer>, Vec<Buffer>)> = Vec::new();
@@ -348,23 +434,7 @@ fn room(program: &Program<'_>, first: Inst, ring: &[Buffer], spare: u32) -> std:
 fn redirect(program: &mut Program<'_>, graph: &Graph, from: Buffer, to: Buffer) {
     let accesses = graph.accesses(&program.func, from).iter();
     for inst in accesses.map(|a| a.inst).collect::<Vec<_>>() {
-        let d = &program.func.insts[inst];
-        let (op, attr) = (d.op, renamed(&d.attr, from, to));
-        program.func.set_op(inst, op, attr);
+        set_buffer(&mut program.func, inst, from, to);
     }
     program.buffers[from].bytes = 0;
-}
-
-/// The attribute with one buffer renamed to another.
-fn renamed(attr: &Attr, from: Buffer, to: Buffer) -> Attr {
-    let moved =
-        |place: Place| Place { buffer: if place.buffer == from { to } else { place.buffer }, ..place };
-    let mut attr = attr.clone();
-    match &mut attr {
-        Attr::Tma(t) => t.place = t.place.map(moved),
-        Attr::PlaceMem { place, .. } => *place = moved(*place),
-        Attr::Matrix { buffer: Some(b), .. } if *b == from => *b = to,
-        _ => {}
-    }
-    attr
 }
