@@ -68,6 +68,7 @@ pub const LIBRARY: &[Text] = library![
     "axpy",
     "compaction",
     "convert",
+    "convolution",
     "cumsum",
     "embedding",
     "gather_rows",

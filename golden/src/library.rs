@@ -167,6 +167,7 @@ pub const CASES: &[Case] = &[
     case("gemv", &[("m", 5), ("n", 1032)], 2),
     case("gemm_split_k", &[("m", 136), ("n", 136), ("k", 584)], 2),
     case("convert", &[("m", 72), ("n", 136)], 2),
+    case("convolution", &[("images", 2), ("height", 9), ("width", 17), ("c", 72), ("f", 264)], 2),
     case("gemm_parts", &[("m", 136), ("n", 136), ("k", 584)], 2),
     case("sum_parts", &[("parts", 3), ("n", 5000)], 2),
     given(

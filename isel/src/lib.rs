@@ -8,6 +8,7 @@
 //!       └── lower ─► machine IR, structured: one program for the block in program order
 //! ```
 
+mod boxes;
 pub mod facts;
 mod feature;
 pub mod lower;

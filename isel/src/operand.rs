@@ -4,6 +4,7 @@
 //!  y = mma x, slice(a)[0, 64], trans(b)      a: load, offset (0, 64)     b: load, transposed
 //! ```
 
+use crate::boxes::is_box;
 use crate::tiles::unit_dim;
 use crate::window::Window;
 use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
@@ -35,7 +36,8 @@ fn is_part(k: &Kernel, v: Value) -> bool {
     })
 }
 
-/// The load behind an operand, or the copy of a computed tile. Looks through transpositions and slices.
+/// The load behind an operand, or the copy of a computed tile. Looks through transpositions, slices, and the reshapes of
+/// boxes.
 pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
     let def = k.def(v)?;
     let below = || loaded(k, k.args(def)[0]);
@@ -46,6 +48,7 @@ pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
             below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l })
         }
         Op::Trans(_) => below(),
+        Op::Reshape if is_box(k, def) => below(),
         Op::Slice(offsets) => {
             let at = |d: usize| offsets.get(d).and_then(|o| o.constant());
             let (rows, columns) = (at(0)?, at(1)?);
@@ -86,7 +89,8 @@ pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
 pub(crate) fn inner_dim(k: &Kernel, inst: Inst) -> usize {
     let op = &k.insts[inst].op;
     if op.is_read() {
-        return unit_dim(k, k.args(inst)[0]).unwrap_or(1);
+        // Of a box, the leading dimensions are one.
+        return unit_dim(k, k.args(inst)[0]).unwrap_or(1).min(1);
     }
     let follows = matches!(op, Op::Rearrange) || op.is_elementwise();
     let like = |&d: &Inst| k.results(d).iter().any(|&r| k.ty(r).shape() == k.ty(k.result(inst)).shape());

@@ -29,7 +29,8 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let mut d = gcd(most, (divisor(k, window.pointer(k)).saturating_mul(8) / bits).max(1));
     d = gcd(d, divisor(k, args[1 + dim]));
     d = gcd(d, divisor(k, window.extent(k, whole)));
-    let others = window.kept.iter().chain(window.fixed.iter().map(|f| &f.0)).filter(|&&o| o != whole);
+    let others = window.kept.iter().chain(window.fixed.iter().map(|f| &f.0));
+    let others = others.filter(|&&o| o != whole && !window.is_single(k, o));
     d = others.fold(d, |d, &o| gcd(d, window.stride_divisor(k, o)));
     let extent = extents(k, tile).get(dim).copied().unwrap_or(1);
     let d = gcd(d, i64::from(extent)).max(1);

@@ -100,6 +100,22 @@ impl Window {
         factors.try_fold(first, |all, f| Some(Expr::op(ExprOp::Mul, all, f?)))
     }
 
+    /// Whether a dimension has one element, so that its stride moves nothing that is inside the view.
+    pub fn is_single(&self, k: &Kernel, whole: usize) -> bool {
+        k.int_const(self.extent(k, whole)) == Some(1)
+    }
+
+    /// The stride that a tensor map has for a dimension: that of the view, or for a single element the next multiple of 16
+    /// bytes.
+    pub fn map_stride(&self, k: &Kernel, whole: usize) -> Option<Expr> {
+        let stride = self.stride_expr(k, whole)?;
+        if !self.is_single(k, whole) {
+            return Some(stride);
+        }
+        let elements = Expr::Const(128 / i64::from(k.ty(k.result(self.whole)).elem().bits()));
+        Some(Expr::op(ExprOp::Mul, Expr::op(ExprOp::CeilDiv, stride, elements.clone()), elements))
+    }
+
     /// Dimensions of the whole view that a tensor map lists after the contiguous one.
     pub fn outer(&self, k: &Kernel) -> Option<SmallVec<[usize; 5]>> {
         let unit = self.kept[self.unit(k)?];
@@ -122,17 +138,35 @@ impl Window {
             .or_else(|| self.rows_refused(k, ways))
     }
 
+    /// The same for a box of more than two dimensions.
+    pub fn boxes_refused(&self, k: &Kernel) -> Option<String> {
+        let (rank, fill) = (self.kept.len(), self.fill(k));
+        let (last, ragged) = (self.unit(k) == Some(rank.saturating_sub(1)), self.ragged(k).is_some());
+        (rank + self.fixed.len() > MAX_RANK)
+            .then(|| format!("a view of rank {}", rank + self.fixed.len()))
+            .or_else(|| (fill != 0.0).then(|| format!("fill {fill}")))
+            .or_else(|| (!last).then(|| "its last dimension is not known to have stride 1".to_owned()))
+            .or_else(|| ragged.then(|| "its extents are not known at launch".to_owned()))
+            .or_else(|| self.strides_refused(k, Ways::without(&[])))
+    }
+
     /// The same for copies of rows, or of parts of a row. The caller handles the elements outside the view.
     pub fn rows_refused(&self, k: &Kernel, ways: Ways) -> Option<String> {
+        match self.kept.len() {
+            1 | 2 => self.strides_refused(k, ways),
+            rank => Some(format!("a view of rank {rank}")),
+        }
+    }
+
+    /// Why a tensor map cannot describe the view's memory.
+    fn strides_refused(&self, k: &Kernel, ways: Ways) -> Option<String> {
         let Some(outer) = self.outer(k) else { return Some("no dimension has stride 1".to_owned()) };
         let bits = i64::from(k.ty(k.result(self.whole)).elem().bits());
-        if !(1..=2).contains(&self.kept.len()) {
-            return Some(format!("a view of rank {}", self.kept.len()));
-        }
         if !is_multiple(k, self.pointer(k), 16) {
             return Some("the pointer is not known to be a multiple of 16 bytes".to_owned());
         }
-        if !outer.iter().all(|&d| self.stride_is_multiple(k, d, 128 / bits)) {
+        let whole = |&d: &usize| self.is_single(k, d) || self.stride_is_multiple(k, d, 128 / bits);
+        if !outer.iter().all(whole) {
             let elements = 128 / bits;
             return Some(format!(
                 "the stride is not known to be a multiple of 16 bytes ({elements} elements)"

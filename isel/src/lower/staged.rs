@@ -74,7 +74,7 @@ impl Lower<'_, '_> {
         let args = k.args(inst).to_vec();
         let shape = extents(k, k.result(inst));
         let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
-        let map = self.tensor_map_of(args[0], inner_dim, [slab / unit, outer], swizzle, unit)?;
+        let map = self.tensor_map_of(args[0], inner_dim, &[slab / unit, outer], swizzle, unit)?;
         let bytes = slab * outer * k.ty(args[0]).elem().bits() / 8;
         let start = self.scalar(args[1 + inner_dim])?;
         let shift = self.at().imm(unit.ilog2().into());

@@ -7,9 +7,10 @@
 //! ```
 
 use super::{Low, Lower};
+use crate::boxes::{box_of_rows, flat};
 use crate::facts::launch_bound;
 use crate::plan::{SharedTile, StorePlan, Stripes};
-use crate::tiles::layout_error;
+use crate::tiles::{extents, layout_error};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -31,7 +32,7 @@ impl Lower<'_, '_> {
         &mut self,
         view: Value,
         inner_dim: usize,
-        box_dims: [u32; 2],
+        box_dims: &[u32],
         swizzle: u32,
     ) -> Result<u32> {
         self.tensor_map_of(view, inner_dim, box_dims, swizzle, 1)
@@ -42,7 +43,7 @@ impl Lower<'_, '_> {
         &mut self,
         view: Value,
         inner_dim: usize,
-        box_dims: [u32; 2],
+        box_dims: &[u32],
         swizzle: u32,
         unit: u32,
     ) -> Result<u32> {
@@ -72,7 +73,7 @@ impl Lower<'_, '_> {
         }
         let bytes = Expr::Const(i64::from(elem.bits() / 8));
         let strides = outer.iter().map(|&d| {
-            let elements = window.stride_expr(k, d).ok_or_else(refuse)?;
+            let elements = window.map_stride(k, d).ok_or_else(refuse)?;
             Ok(Expr::op(ExprOp::Mul, elements, bytes.clone()))
         });
         let mut map = TensorMap {
@@ -82,7 +83,8 @@ impl Lower<'_, '_> {
             dims,
             strides: strides.collect::<Result<_>>()?,
             box_dims: box_dims
-                .into_iter()
+                .iter()
+                .copied()
                 .take(window.kept.len())
                 .chain(window.fixed.iter().map(|_| 1))
                 .collect(),
@@ -109,21 +111,36 @@ impl Lower<'_, '_> {
         let args = k.args(inst).to_vec();
         let result = k.result(inst);
         let [outer, inner] = tile.extents;
-        let map = self.tensor_map(args[0], tile.inner_dim, [tile.slab, outer], tile.swizzle)?;
+        let shape = extents(k, result);
+        let last = shape.len() - 1;
+        let (inner_dim, across) = match last {
+            1 => (tile.inner_dim, vec![outer]),
+            _ => (last, shape[..last].iter().rev().copied().collect()),
+        };
+        let map = self.tensor_map(args[0], inner_dim, &[&[tile.slab], &across[..]].concat(), tile.swizzle)?;
         let bytes = outer * tile.row_bytes;
         let name = self.name_of(result);
         let total = bytes * (inner / tile.slab);
         let buffer =
             self.buffers.push(BufferData { name, bytes: total, align: 1024, kind: BufferKind::Ring });
-        let start = self.scalar(args[1 + tile.inner_dim])?;
-        let row = self.scalar(args[2 - tile.inner_dim])?;
-        let (row, others) = self.outer_coordinates(args[0], row)?;
+        let start = self.scalar(args[1 + inner_dim])?;
+        let across = match last {
+            1 => {
+                let row = self.scalar(args[2 - inner_dim])?;
+                let (row, others) = self.outer_coordinates(args[0], row)?;
+                [vec![row], others].concat()
+            }
+            _ => {
+                let own = args[1..=last].iter().rev().map(|&v| self.scalar(v));
+                [own.collect::<Result<Vec<_>>>()?, self.fixed_indices(args[0])?].concat()
+            }
+        };
         let before_wait = crate::operand::array(k, inst).before_wait;
         let mut event = None;
         for slab in 0..inner / tile.slab {
             let column = self.at().add_imm(start, i64::from(slab * tile.slab));
             let place = Place { buffer, offset: slab * bytes };
-            let at = [&[column, row][..], &others].concat();
+            let at = [&[column], &across[..]].concat();
             let (rank, place) = (at.len() as u8, Some(place));
             let attr =
                 TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, before_wait };
@@ -214,11 +231,10 @@ impl Lower<'_, '_> {
         let own_bytes = s.atoms * s.slabs * stripe_bytes;
         let buffer = self.staging_buffer(k.attrs[inst].team.warps() * own_bytes);
         let args = k.args(inst).to_vec();
-        let map = match s.transposed {
-            true => self.tensor_map(args[0], 0, [STRIPE, s.columns], s.swizzle)?,
-            false => self.tensor_map(args[0], 1, [s.columns, STRIPE], s.swizzle)?,
-        };
-        let layout = self.plan.layout(k, value)?.clone();
+        let shape = extents(k, value);
+        let last = shape.len() - 1;
+        let map = self.stripe_map(args[0], s, &shape[..last])?;
+        let layout = self.plan.layout(k, flat(k, value))?.clone();
         let warp = self.warp();
         let part = self.at_entry().mul_imm(warp, i64::from(own_bytes));
         let elem = k.ty(value).elem();
@@ -232,18 +248,23 @@ impl Lower<'_, '_> {
             }
         }
         let own = [self.warp_coord(&layout, 0)?, self.warp_coord(&layout, 1)?];
-        let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
-        let (row, column) = (self.at().add(row, own[0]), self.at().add(column, own[1]));
-        // Of a transposed stripe, rows are contiguous; another dimension may be counted from its end.
-        let outer = if s.transposed { column } else { row };
-        let (outer, others) = self.outer_coordinates(args[0], outer)?;
-        let (row, column) = if s.transposed { (row, outer) } else { (outer, column) };
+        let first = match last {
+            1 => Some(self.first_of_stripes(&args, s, own)?),
+            _ => None,
+        };
         for (atom, slab) in all() {
-            let row = self.at().add_imm(row, i64::from(atom * s.step));
-            let column = self.at().add_imm(column, i64::from(slab * s.columns));
+            let moved = [atom * s.step, slab * s.columns].map(i64::from);
+            let inside = match &first {
+                Some(([row, column], others)) => {
+                    let row = self.at().add_imm(*row, moved[0]);
+                    let column = self.at().add_imm(*column, moved[1]);
+                    let inside = if s.transposed { [row, column] } else { [column, row] };
+                    [&inside[..], others].concat()
+                }
+                None => self.box_of_stripe(&args, own, moved, &shape[..last])?,
+            };
             let place = Some(place(atom, slab));
-            let inside = if s.transposed { [part, row, column] } else { [part, column, row] };
-            let at = [&inside[..], &others].concat();
+            let at = [&[part], &inside[..]].concat();
             let (rank, bytes) = (at.len() as u8 - 1, stripe_bytes);
             let attr = TmaAttr {
                 map,
@@ -258,6 +279,66 @@ impl Lower<'_, '_> {
             self.at().push(new);
         }
         Ok(())
+    }
+
+    /// The tensor map of a warp's stripe, in a tile with these leading dimensions.
+    fn stripe_map(&mut self, view: Value, s: &Stripes, leading: &[u32]) -> Result<u32> {
+        if s.transposed {
+            return self.tensor_map(view, 0, &[STRIPE, s.columns], s.swizzle);
+        }
+        let mut rows = box_of_rows(leading, STRIPE).unwrap_or_else(|| vec![STRIPE]);
+        rows.reverse();
+        self.tensor_map(view, leading.len(), &[&[s.columns], &rows[..]].concat(), s.swizzle)
+    }
+
+    /// Row and column of a warp's first stripe of a tile of two dimensions, and the coordinates that the view fixes. `own`:
+    /// the warp's place in the tile.
+    fn first_of_stripes(
+        &mut self,
+        args: &[Value],
+        s: &Stripes,
+        own: [machine::Value; 2],
+    ) -> Result<([machine::Value; 2], Vec<machine::Value>)> {
+        let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
+        let (row, column) = (self.at().add(row, own[0]), self.at().add(column, own[1]));
+        // Of a transposed stripe, rows are contiguous; another dimension may be counted from its end.
+        let outer = if s.transposed { column } else { row };
+        let (outer, others) = self.outer_coordinates(args[0], outer)?;
+        Ok((if s.transposed { [row, outer] } else { [outer, column] }, others))
+    }
+
+    /// The coordinates of a warp's stripe of a tile with more dimensions, `moved` from its first one.
+    fn box_of_stripe(
+        &mut self,
+        args: &[Value],
+        own: [machine::Value; 2],
+        moved: [i64; 2],
+        leading: &[u32],
+    ) -> Result<Vec<machine::Value>> {
+        let start = self.scalar(args[1 + leading.len()])?;
+        let column = self.at().add(start, own[1]);
+        let column = self.at().add_imm(column, moved[1]);
+        let row = self.at().add_imm(own[0], moved[0]);
+        let mut across = Vec::new();
+        for (place, &first) in self.places_of_row(row, leading).into_iter().zip(&args[1..]) {
+            let first = self.scalar(first)?;
+            across.push(self.at().add(first, place));
+        }
+        across.reverse();
+        Ok([vec![column], across, self.fixed_indices(args[0])?].concat())
+    }
+
+    /// The places of a tile's row in its leading dimensions, from the outside in.
+    fn places_of_row(&mut self, row: machine::Value, leading: &[u32]) -> Vec<machine::Value> {
+        let mut left = row;
+        let mut places = Vec::new();
+        for &extent in leading.iter().rev() {
+            let extent = self.at().imm(extent.into());
+            places.push(self.at().int(Opcode::RemU32, left, extent));
+            left = self.at().int(Opcode::DivU32, left, extent);
+        }
+        places.reverse();
+        places
     }
 
     fn staging_buffer(&mut self, bytes: u32) -> Buffer {

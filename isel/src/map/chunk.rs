@@ -8,11 +8,12 @@
 
 use super::fixed_loads::fixed_loads;
 use super::sink::{Stops, TilePart, do_dead, is_converted};
+use crate::boxes::flat;
 use crate::operand::WARP_ATOM;
 use crate::tiles::written;
 use crate::variant::MmaVariant;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Value};
+use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value};
 
 /// Bytes of a row in one tensor copy: the swizzle spans, the widest first.
 const SPANS_BYTES: [u32; 3] = [128, 64, 32];
@@ -25,7 +26,8 @@ struct Chunks {
     count: u32,
 }
 
-/// Splits every store of a rank-2 tile that depends on an MMA into stores of slices.
+/// Splits every store of rows and columns that depends on an MMA into stores of slices. The rows may be reshaped to more
+/// dimensions.
 pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
     if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
         return;
@@ -64,8 +66,12 @@ fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping, rows: Option<u32>) -> Optio
         return None;
     }
     let value = *k.args(inst).last()?;
-    let extents = k.ty(value).shape()?.extents()?;
+    let tile = flat(k, value);
+    let extents = k.ty(tile).shape()?.extents()?;
     let [height, columns] = extents[..] else { return None };
+    if tile != value && rows.is_some() {
+        return None;
+    }
     let bits = k.ty(value).elem().bits();
     let spans = SPANS_BYTES.iter().map(|bytes| bytes * 8 / bits);
     let mut widths = mapping.whole.chunk.into_iter().chain(spans).filter(|w| *w > 0);
@@ -89,7 +95,7 @@ fn push_chunks(
     mapping: &Mapping,
 ) {
     // A conversion alone runs in place of the whole accumulator.
-    let value = k.args(store).last().copied();
+    let value = k.args(store).last().map(|&v| flat(k, v));
     let converted = value.filter(|&v| is_converted(k, v)).and_then(|v| k.def(v));
     let whole: FxHashSet<Inst> = fixed.iter().copied().chain(converted).collect();
     let deferred = mapping.defers();
@@ -126,6 +132,17 @@ fn push_store(k: &mut Kernel, block: Block, store: Inst, args: &[Value], mapping
     mark(k, chunk, mapping);
 }
 
+/// The chunk of a tile whose rows a reshape makes more dimensions of.
+fn reshaped(k: &mut Kernel, block: Block, chunk: Value, whole: Value, columns: u32) -> Option<Value> {
+    let Type::Tile(elem, shape) = k.ty(whole) else { return None };
+    let mut dims = shape.dims().to_vec();
+    *dims.last_mut()? = Dim::new(columns);
+    let narrow = Shape::new(&dims)?;
+    let loc = k.def(chunk).map(|def| k.insts[def].loc).unwrap_or_default();
+    let made = k.append_inst(block, Op::Reshape, &[chunk], &[Type::Tile(elem, narrow)], &[], loc);
+    Some(k.result(made))
+}
+
 /// Computes a chunk of what is stored, from slices of the instructions that stay `whole`. Returns the arguments of its
 /// store.
 fn chunk_of(
@@ -139,7 +156,8 @@ fn chunk_of(
     let mut args = k.args(store).to_vec();
     let loc = k.insts[store].loc;
     let from = number * width;
-    let value = args.pop()?;
+    let stored = args.pop()?;
+    let value = flat(k, stored);
     let extent = k.ty(value).shape()?.dims().iter().rev().nth(back)?.constant()?;
     let (done, stops) = (FxHashMap::default(), Stops::At(whole));
     let mut part = TilePart { k, block, extent, from, width, loc, done, stops, holds: &[] };
@@ -147,6 +165,6 @@ fn chunk_of(
     if let Some(index) = args.iter_mut().rev().nth(back) {
         *index = part.moved(*index);
     }
-    args.push(slice);
+    args.push(if value == stored { slice } else { reshaped(k, block, slice, stored, width)? });
     Some(args)
 }

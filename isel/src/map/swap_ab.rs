@@ -16,6 +16,7 @@ mod class;
 mod transpose;
 
 use super::mma_variant::consumers;
+use crate::boxes::is_box;
 use class::Classes;
 use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Products, Value};
 
@@ -126,6 +127,7 @@ impl Weighing<'_> {
         match self.k.insts[def].op {
             Op::Load => true,
             Op::Trans(_) | Op::Slice(_) => self.is_loaded(self.k.args(def)[0]),
+            Op::Reshape => is_box(self.k, def),
             _ => false,
         }
     }

@@ -5,20 +5,21 @@
 //!  t = load x   ─►   16-byte vectors, lanes along the contiguous dimension   ─►   spread to the users of t
 //! ```
 
-use super::blocked::{LANES, Spread, blocked_by, only_products};
+use super::blocked::{LANES, Spread, blocked_by};
 use super::choices::{Options, Point, Way};
 use super::coalesce;
 use super::constraint::adapts;
 use super::convert::cell_bits;
 use super::cost::Model;
 use super::solve::Solver;
-use super::types::Plan;
+use super::types::{Plan, Product};
 use crate::Result;
+use crate::boxes::{is_box, only_products};
 use crate::tiles::{extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
-use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::layout::{Axis, Layout, fragment};
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Type, Value};
 
 /// Gives the tile of a load, or any tile without a layout, a blocked layout and propagates it. A tile that can be made
 /// in any layout gets the one of its use, where nothing else gives it one.
@@ -41,7 +42,12 @@ pub(super) fn anchor(
         k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
     for v in tiles {
         let shared_only = plan.shared.contains_key(&inst) && only_products(k, v);
-        let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_)) && only_products(k, v);
+        let moves = match k.insts[inst].op {
+            Op::Trans(_) | Op::Slice(_) => true,
+            Op::Reshape => is_box(k, inst),
+            _ => false,
+        };
+        let moved = moves && only_products(k, v);
         if plan.layouts[v].is_some() || shared_only || moved || adapts(k, v) {
             continue;
         }
@@ -62,6 +68,7 @@ pub(super) fn anchor(
                 let mut all = candidates(k, inst, v, dim, block, model.target)?;
                 let load = k.insts[inst].op.is_read();
                 all.truncate(if load { all.len() } else { 1 });
+                all.extend(result_rows(k, inst, plan).map(|l| (Way::ResultRows, l)));
                 let excess = |l: &Layout| {
                     let [own, least] = model.reads(plan, inst, l);
                     model.trips(inst) * (own - least)
@@ -77,6 +84,21 @@ pub(super) fn anchor(
         solver.spread([v], plan)?;
     }
     Ok(())
+}
+
+/// The layout in which each thread holds the rows of a loaded operand that it holds of a product's results, if threads read
+/// the left operand of a product. What they compute of its rows then meets those results without a conversion.
+fn result_rows(k: &Kernel, load: Inst, plan: &Plan) -> Option<Layout> {
+    let reads = |(&product, p): (&Inst, &Product)| match &p.a {
+        Some((from, _)) if *from == load => Some(product),
+        _ => None,
+    };
+    let mut products: Vec<Inst> = plan.products.iter().filter_map(reads).collect();
+    products.sort_unstable();
+    let Team::Warpgroups(groups) = k.attrs[*products.first()?].team else { return None };
+    let (left, tile) = (k.args(products[0])[1], k.result(load));
+    let [rows, depth] = extents(k, tile)[..] else { return None };
+    (left == tile).then(|| fragment::wgmma_acc(rows.into(), depth.into(), groups.into()).ok())?
 }
 
 /// Whether an instruction takes a tile in the layout that it has: none follows from the result's.

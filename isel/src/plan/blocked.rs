@@ -7,7 +7,6 @@
 
 use rustc_hash::FxHashSet;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
-use warplift_ir::tile::{Kernel, Op, Value};
 
 /// Threads of a warp.
 pub(super) const LANES: u64 = 32;
@@ -25,23 +24,6 @@ impl Default for Spread {
     fn default() -> Self {
         Self { lanes: LANES, warps_along: false }
     }
-}
-
-/// Whether only MMAs use a value. Looks through transpositions and slices.
-pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
-    let mut used = false;
-    let fine = k.insts.iter().all(|(inst, data)| {
-        if !k.args(inst).contains(&v) {
-            return true;
-        }
-        used = true;
-        match data.op {
-            Op::Mma => k.args(inst)[0] != v,
-            Op::Trans(_) | Op::Slice(_) => only_products(k, k.result(inst)),
-            _ => false,
-        }
-    });
-    used && fine
 }
 
 /// A blocked layout of a tile over `warps` warps. Lanes go along the contiguous dimension first, warps along the

@@ -49,6 +49,8 @@ pub enum Way {
         /// Whether warps go along the contiguous dimension first.
         warps_along: bool,
     },
+    /// Threads hold the rows of an operand that they hold of the product's results.
+    ResultRows,
     /// The access takes the layout of its users.
     Shared,
     /// The access has a layout of its own, and a conversion follows.
@@ -150,6 +152,7 @@ impl fmt::Display for Way {
                 let warps = if *warps_along { ", warps along it too" } else { "" };
                 write!(f, "{lanes} threads of {vector} elements along the contiguous dimension{warps}")
             }
+            Self::ResultRows => write!(f, "rows as the product's results have them"),
             Self::Shared => write!(f, "as its users have it"),
             Self::Own => write!(f, "its own, and a conversion"),
             Self::Span(0) => write!(f, "none"),

@@ -13,8 +13,8 @@
 //! A constraint relates slots. A slot is a place where an instruction uses or defines a tile. Two slots of one tile
 //! may have different layouts; a conversion stands between them.
 
-use super::blocked::only_products;
 use super::types::Plan;
+use crate::boxes::only_products;
 use crate::operand::is_packed;
 use crate::tiles::extents;
 use smallvec::SmallVec;

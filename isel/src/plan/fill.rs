@@ -6,9 +6,10 @@
 //!  rows : i32[128] ─► i32[128, 1] ─► i32[128, 64]     each thread keeps the indices of its rows in registers
 //! ```
 
-use super::blocked::{blocked, only_products};
+use super::blocked::blocked;
 use super::solve::Solver;
 use super::types::{Fill, Plan, SharedTile};
+use crate::boxes::only_products;
 use crate::tiles::{extents, layout_error, warps};
 use crate::vector::vector_elements;
 use crate::{IselError, Result};

@@ -189,7 +189,7 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
         Some(window) => acquired(k, view).or_else(|| window.rows_refused(k, ways)),
         None => Some("not a view".to_owned()),
     };
-    if let Some(why) = refused.or_else(|| super::tensor::start_refused(k, load)) {
+    if let Some(why) = refused.or_else(|| crate::boxes::start_refused(k, load)) {
         return Err(IselError::at(k, load, format!("a staged array needs tensor copies: {why}")));
     }
     let shape = extents(k, k.result(load));

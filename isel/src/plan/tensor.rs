@@ -10,7 +10,8 @@
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
 use super::types::{Fill, Plan, Product, STRIPE, SharedTile, StorePlan, Stripes};
-use crate::facts::{is_multiple, is_never_negative};
+use crate::boxes::{box_of_rows, flat, own_copies, rows_and_columns, start_refused, tensor_refused};
+use crate::facts::is_never_negative;
 use crate::feature::Ways;
 use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
@@ -340,7 +341,8 @@ pub(super) fn place(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) 
 /// fit.
 fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<SharedTile> {
     let tile = k.result(load);
-    let inner = extents(k, tile).get(inner_dim(k, load)).copied().unwrap_or(1);
+    let shape = rows_and_columns(&extents(k, tile)).unwrap_or([1, 1]);
+    let inner = shape[inner_dim(k, load).min(1)];
     let bytes = inner * k.ty(tile).elem().bits() / 8;
     let mut tiles: Vec<SharedTile> = Vec::new();
     for span in spans(bytes, plan.ways) {
@@ -363,7 +365,9 @@ fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Re
 fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target, ways: Ways) -> Result<SharedTile> {
     let tile = k.result(load);
     let shape = extents(k, tile);
-    let [rows, cols] = shape[..] else { return Err(IselError::at(k, load, "an operand of mma has rank 2")) };
+    let Some([rows, cols]) = rows_and_columns(&shape) else {
+        return Err(IselError::at(k, load, "an operand of mma has rank 2"));
+    };
     let inner_dim = inner_dim(k, load);
     let (outer, inner) = if inner_dim == 1 { (rows, cols) } else { (cols, rows) };
     let bits = k.ty(tile).elem().bits();
@@ -377,7 +381,10 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target, ways: Ways) ->
     let layout = layout.map_err(layout_error(k, load))?;
     let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
     let (fill, declined) = match k.insts[load].op {
-        Op::Load | Op::LoadGather { .. } => fill_of(k, load, outer, target, ways)?,
+        Op::Load | Op::LoadGather { .. } => {
+            let across = if shape.len() > 2 { shape[..shape.len() - 1].iter().copied().max() } else { None };
+            fill_of(k, load, across.unwrap_or(outer), target, ways)?
+        }
         _ => (Fill::Computed, None),
     };
     Ok(SharedTile {
@@ -406,7 +413,7 @@ fn fill_of(
         .or_else(|| own_copies(k, load))
         .or_else(|| acquired.clone())
         .or_else(|| lacks(target, Opcode::TmaLoad))
-        .or_else(|| tma_refused(k, view, ways))
+        .or_else(|| tensor_refused(k, view, ways))
         .or_else(|| start_refused(k, load));
     if declined.is_none() && outer > target.box_extent {
         return Err(IselError::at(
@@ -414,6 +421,10 @@ fn fill_of(
             load,
             format!("a tensor copy's box of {outer} rows: at most {} are possible", target.box_extent),
         ));
+    }
+    if let Some(why) = declined.as_ref().filter(|_| extents(k, k.result(load)).len() > 2) {
+        let message = format!("a tile of more than two dimensions comes by tensor copies only: {why}");
+        return Err(IselError::at(k, load, message));
     }
     let fill = match (&declined, cp_async_bytes(k, load, view)) {
         (None, _) => Fill::Tma,
@@ -434,51 +445,11 @@ fn lacks(target: &Target, op: Opcode) -> Option<String> {
     target.require(op).err().map(|e| e.to_string())
 }
 
-/// Why the computing threads make the copies: the loop around the load has no producer.
-fn own_copies(k: &Kernel, load: Inst) -> Option<String> {
-    let holds = |i: Inst| k.insts[i].blocks.iter().any(|&b| k.blocks[b].insts.contains(&load));
-    let around = k.insts.keys().find(|&i| matches!(k.insts[i].op, Op::For) && holds(i))?;
-    let none = k.attrs[around].looped.is_some_and(|l| l.producers == Some(0));
-    none.then(|| "the mapping has no producers".to_owned())
-}
-
 /// Bytes of one `cp.async` of a load, if the facts make them contiguous in both memories.
 fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
     let fill = Window::of(k, view)?.fill(k);
     let bytes = vector_elements(k, load, k.result(load)) * k.ty(view).elem().bits() / 8;
     ([4, 8, 16].contains(&bytes) && fill == 0.0).then_some(bytes)
-}
-
-/// Why tensor copies cannot reach a view; `None` if the facts allow them.
-fn tma_refused(k: &Kernel, view: Value, ways: Ways) -> Option<String> {
-    match Window::of(k, view) {
-        Some(w) => w.tensor_refused(k, ways),
-        None => Some("not a view".to_owned()),
-    }
-}
-
-/// Why a tensor copy cannot begin at the start of a load or store. A box whose rows do not begin at a multiple of 16
-/// bytes ends the kernel with an illegal instruction (measured).
-pub(super) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
-    let view = *k.args(access).first()?;
-    let unit = unit_dim(k, view)?;
-    let bits = i64::from(k.ty(view).elem().bits());
-    let elements = (128 / bits).max(1);
-    let aligned = is_multiple(k, *k.args(access).get(1 + unit)?, elements);
-    (!aligned)
-        .then(|| format!("its first column is not known to be a multiple of {elements} elements"))
-        .or_else(|| ragged_start_refused(k, access).map(str::to_owned))
-}
-
-/// Rows of a view whose extent comes from memory are counted from its end: no tensor map knows where it begins.
-fn ragged_start_refused(k: &Kernel, access: Inst) -> Option<&'static str> {
-    let args = k.args(access);
-    let window = Window::of(k, *args.first()?)?;
-    let ragged = window.ragged(k)?;
-    let at = window.kept.iter().position(|&d| d == ragged)?;
-    (!is_never_negative(k, *args.get(1 + at)?)).then_some(
-        "its number of rows comes from memory, and it may begin at a negative one: `max(row, 0)` mends that",
-    )
 }
 
 /// Why a tensor copy cannot perform a store. A store below the first row or column ends the kernel with an illegal
@@ -500,8 +471,9 @@ pub fn plan_store(k: &Kernel, inst: Inst, target: &Target, plan: &Plan) -> Resul
         return Err(IselError::at(k, inst, "store without a value"));
     };
     let plain = |declined| StorePlan::Plain { vector: vector_elements(k, inst, value), declined };
-    let shape = extents(k, value);
-    let layout = plan.layout(k, value)?;
+    let tile = flat(k, value);
+    let shape = extents(k, tile);
+    let layout = plan.layout(k, tile)?;
     let [rows, cols] = shape[..] else { return Ok(plain(None)) };
     if k.attrs[inst].by_threads {
         return Ok(plain(Some("the mapping says `no bulk_store`".to_owned())));
@@ -517,8 +489,14 @@ pub fn plan_store(k: &Kernel, inst: Inst, target: &Target, plan: &Plan) -> Resul
     let Some(held) = held else {
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
     };
+    let leading = &extents(k, value)[..extents(k, value).len() - 1];
+    if tile != value && box_of_rows(leading, STRIPE as u32).is_none() {
+        return Ok(plain(Some(format!("{STRIPE} rows of the result are no box of the tile"))));
+    }
+    // No pass cuts a reshaped tile into chunks of one span.
+    let held = AccumulatorSpan { wide: held.wide || tile != value, ..held };
     let refused = lacks(target, Opcode::TmaStore)
-        .or_else(|| tma_refused(k, view, plan.ways))
+        .or_else(|| tensor_refused(k, view, plan.ways))
         .or_else(|| start_refused(k, inst))
         .or_else(|| below_refused(k, inst));
     if let Some(reason) = refused.or_else(|| super::order::ordered(k, inst)) {
@@ -539,7 +517,8 @@ fn stripes(
 ) -> Result<std::result::Result<Stripes, String>> {
     let bits = k.ty(k.args(inst)[0]).elem().bits();
     let span = |row: u32| if plan.ways.swizzles { row } else { 0 };
-    let unit = unit_dim(k, k.args(inst)[0]);
+    let rank = extents(k, *k.args(inst).last().unwrap_or(&k.args(inst)[0])).len();
+    let unit = unit_dim(k, k.args(inst)[0]).map(|u| if rank > 2 { u + 2 - rank } else { u });
     if unit == Some(0) && bits == 16 && !wide {
         // Columns of a stripe become rows: each warp stores 16 elements of each.
         let row_bytes = STRIPE as u32 * bits / 8;

@@ -49,14 +49,18 @@ fn fills(func: &Func<'_>, inst: Inst) -> Option<Buffer> {
     }
 }
 
-/// Rows of a load's box, from the tensor map.
+/// Rows of a load's box, from the tensor map. `None` for a box of more than two dimensions: its parts are no rows that follow
+/// each other in one of them.
 pub(crate) fn box_rows(program: &Program<'_>, inst: Inst) -> Option<u32> {
     let Attr::Tma(t) = &program.func.insts[inst].attr else { return None };
     if t.rank == 0 {
         return None;
     }
     match program.launch.params.get(t.map as usize)? {
-        warplift_ir::manifest::Param::TensorMap(m) => m.box_dims.get(1).copied(),
+        warplift_ir::manifest::Param::TensorMap(m) => {
+            let flat = m.box_dims.iter().skip(2).all(|&extent| extent == 1);
+            m.box_dims.get(1).copied().filter(|_| flat)
+        }
         _ => None,
     }
 }

@@ -214,6 +214,12 @@ pub const CASES: &[Case] = &[
         ),
         &[(Mutation::Move, 4)],
     ),
+    // Boxes of four dimensions, and stores of them.
+    case(
+        "convolution",
+        "TH = 4, TW = 16, BF = 64, BC = 32; for t: pipeline 3, producers 1, consumers 1; kernel: persistent",
+        &[("images=2,height=5,width=17,c=40,f=72", 1), ("images=1,height=4,width=33,c=32,f=64", 2)],
+    ),
     // Loops one behind the other at one ring: the second goes on in the middle of it.
     in_two_loops(case(
         "gemm",

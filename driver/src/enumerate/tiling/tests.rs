@@ -26,7 +26,7 @@ fn of(body: &str) -> String {
 /// - D and S say what is computed. So does GROUP, and with it the BK that divides it.
 /// - A row must fit one tile.
 /// - Sums are rescaled from tile to tile (attention, softmax).
-/// - Tiles are reshaped (gemv, attention_gqa).
+/// - Tiles are reshaped (gemv, attention_gqa, convolution).
 /// - A tile has the scale of the block of its first column (gemm_e4m3_blocks).
 /// - The result is a prefix sum (cumsum).
 /// - Rows and trips come from memory (gemm_grouped, gemm_ragged).
@@ -47,6 +47,7 @@ const LIBRARY_PROVED: &str = "\
     axpy: B
     compaction:
     convert: BM BN
+    convolution:
     cumsum: BM
     embedding: BM BN
     gather_rows: BM BP

@@ -1,0 +1,144 @@
+//! Boxes: loads of tiles of more than two dimensions whose elements an MMA reads as rows and columns. One tensor copy brings
+//! them all (PTX ISA, "Tensors"): in shared memory its box lies as the rows of the tile.
+//!
+//! ```text
+//!  load x[n, y, x, c] : f16[1, 8, 16, 64] ─► reshape f16[128, 64] ─► mma
+//!        box 64 x 16 x 8 x 1 ─────────────────► 128 rows of 64, one below the other
+//! ```
+//!
+//! A store goes the other way: of a tile of rows that is reshaped to more dimensions, each warp's stripe of rows is a box.
+//!
+//! ```text
+//!  store o[n, y, x, c], reshape f16[1, 8, 16, 64] of f16[128, 64]     stripe of 16 rows: box 64 x 16 x 1 x 1
+//! ```
+//!
+//! So a convolution reads the pixels of a patch, and grouped queries the rows of several heads. What lies outside the view is
+//! zero in every dimension, as for any load. Another use of the tile, and what tensor copies cannot bring, leaves the load to
+//! the threads.
+
+use crate::facts::{is_multiple, is_never_negative};
+use crate::feature::Ways;
+use crate::tiles::{acquired, extents, loads_tile, unit_dim};
+use crate::window::Window;
+use warplift_ir::tile::{Inst, Kernel, Op, Value, Way};
+
+/// Whether a reshape makes rows of the leading dimensions of a loaded tile, and tensor copies bring that tile.
+pub(crate) fn is_box(k: &Kernel, reshape: Inst) -> bool {
+    let Some(load) = k.args(reshape).first().and_then(|&v| k.def(v)) else { return false };
+    let alone = |i: Inst| makes_rows(k, i) && only_products(k, k.result(i));
+    let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&k.result(load)));
+    makes_rows(k, reshape) && users.all(alone) && copies_refused(k, load).is_none()
+}
+
+/// Whether a reshape makes one dimension of all leading dimensions of a loaded tile of more than two.
+fn makes_rows(k: &Kernel, inst: Inst) -> bool {
+    let load = || k.def(k.args(inst)[0]).filter(|&load| loads_tile(k, load));
+    matches!(k.insts[inst].op, Op::Reshape)
+        && load().is_some_and(|load| {
+            let from = extents(k, k.result(load));
+            from.len() > 2 && rows_and_columns(&from).is_some_and(|to| extents(k, k.result(inst)) == to)
+        })
+}
+
+/// The rows and columns of a tile: all dimensions but the last, and the last.
+pub(crate) fn rows_and_columns(extents: &[u32]) -> Option<[u32; 2]> {
+    let (&columns, rows) = extents.split_last()?;
+    let rows = rows.iter().try_fold(1u32, |product, &e| product.checked_mul(e))?;
+    (extents.len() > 1).then_some([rows, columns])
+}
+
+/// The tile of two dimensions in the same registers: behind a reshape that makes more dimensions of its rows.
+pub(crate) fn flat(k: &Kernel, v: Value) -> Value {
+    let reshaped = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Reshape)).map(|d| k.args(d)[0]);
+    let (from, to) = (reshaped.map(|v| extents(k, v)), extents(k, v));
+    let rows = (to.len() > 2).then(|| rows_and_columns(&to)).flatten();
+    match (reshaped, from, rows) {
+        (Some(tile), Some(from), Some(rows)) if from == rows => tile,
+        _ => v,
+    }
+}
+
+/// The box of some rows that follow each other, by the leading dimensions of a tile from the outside in; `None` if they are
+/// none. They begin at a multiple of their number.
+pub(crate) fn box_of_rows(leading: &[u32], rows: u32) -> Option<Vec<u32>> {
+    let mut left = rows;
+    let mut extents = vec![1; leading.len()];
+    for (own, &extent) in extents.iter_mut().zip(leading).rev() {
+        *own = if left.is_multiple_of(extent) { extent } else { left };
+        if !extent.is_multiple_of(*own) {
+            return None;
+        }
+        left /= *own;
+    }
+    (left == 1).then_some(extents)
+}
+
+fn copies_refused(k: &Kernel, load: Inst) -> Option<String> {
+    let view = k.args(load)[0];
+    let Some(window) = Window::of(k, view) else { return Some("not a view".to_owned()) };
+    (k.attrs[window.whole].array.way == Way::Plain)
+        .then(|| "the mapping says `plain`".to_owned())
+        .or_else(|| own_copies(k, load))
+        .or_else(|| acquired(k, view))
+        .or_else(|| window.boxes_refused(k))
+        .or_else(|| start_refused(k, load))
+}
+
+/// Whether only MMAs use a value. Looks through transpositions, slices, and the reshapes of boxes.
+pub(crate) fn only_products(k: &Kernel, v: Value) -> bool {
+    let mut used = false;
+    let fine = k.insts.iter().all(|(inst, data)| {
+        if !k.args(inst).contains(&v) {
+            return true;
+        }
+        used = true;
+        match data.op {
+            Op::Mma => k.args(inst)[0] != v,
+            Op::Trans(_) | Op::Slice(_) => only_products(k, k.result(inst)),
+            Op::Reshape => makes_rows(k, inst) && only_products(k, k.result(inst)),
+            _ => false,
+        }
+    });
+    used && fine
+}
+
+/// Why the computing threads make the copies: the loop around the load has no producer.
+pub(crate) fn own_copies(k: &Kernel, load: Inst) -> Option<String> {
+    let holds = |i: Inst| k.insts[i].blocks.iter().any(|&b| k.blocks[b].insts.contains(&load));
+    let around = k.insts.keys().find(|&i| matches!(k.insts[i].op, Op::For) && holds(i))?;
+    let none = k.attrs[around].looped.is_some_and(|l| l.producers == Some(0));
+    none.then(|| "the mapping has no producers".to_owned())
+}
+
+/// Why tensor copies cannot reach a view; `None` if the facts allow them.
+pub(crate) fn tensor_refused(k: &Kernel, view: Value, ways: Ways) -> Option<String> {
+    match Window::of(k, view) {
+        Some(window) if window.kept.len() > 2 => window.boxes_refused(k),
+        Some(window) => window.tensor_refused(k, ways),
+        None => Some("not a view".to_owned()),
+    }
+}
+
+/// Why a tensor copy cannot begin at the start of a load or store. A box whose rows do not begin at a multiple of 16
+/// bytes ends the kernel with an illegal instruction (measured).
+pub(crate) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
+    let view = *k.args(access).first()?;
+    let unit = unit_dim(k, view)?;
+    let bits = i64::from(k.ty(view).elem().bits());
+    let elements = (128 / bits).max(1);
+    let aligned = is_multiple(k, *k.args(access).get(1 + unit)?, elements);
+    (!aligned)
+        .then(|| format!("its first column is not known to be a multiple of {elements} elements"))
+        .or_else(|| ragged_start_refused(k, access).map(str::to_owned))
+}
+
+/// Rows of a view whose extent comes from memory are counted from its end: no tensor map knows where it begins.
+fn ragged_start_refused(k: &Kernel, access: Inst) -> Option<&'static str> {
+    let args = k.args(access);
+    let window = Window::of(k, *args.first()?)?;
+    let ragged = window.ragged(k)?;
+    let at = window.kept.iter().position(|&d| d == ragged)?;
+    (!is_never_negative(k, *args.get(1 + at)?)).then_some(
+        "its number of rows comes from memory, and it may begin at a negative one: `max(row, 0)` mends that",
+    )
+}
