@@ -109,6 +109,17 @@ fn numbers_of_64_bits_are_compared_whole() {
     check(cast, &[("n", 300)], &["x=ints:-9..9", "x=ints:2147483640..2147483660"]);
 }
 
+/// Tiles of 64-bit indices stand in the loop over tiles of a persistent kernel, and are -1 where the view ends.
+#[test]
+fn indices_of_64_bits_are_loaded_tile_by_tile() {
+    let wide = ROWS
+        .replace("ptr<i32>", "ptr<i64>")
+        .replace("i32[m] fill -1", "i64[m] fill -1")
+        .replace("load gi[i*16] : i32[16]", "to_index(load gi[i*16] : i64[16])")
+        .replace("kernel: warps 4", "kernel: warps 4, persistent");
+    check(&wide, &[("m", 137), ("v", 50), ("n", 264)], &["ids=ints:-5..60", "ids=ints:0..50"]);
+}
+
 const ELEMENTS: &str = "kernel pick(x: ptr<f32>, ids: ptr<i32>, y: ptr<f32>, n: i32, v: i32) {
     grid cdiv(n, 256)
     gx = view x : f32[v] fill 7.0

@@ -3,6 +3,7 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::parse_file;
+use warplift::kernels::find;
 use warplift::predict::predict;
 use warplift::{Feature, Options, compile};
 use warplift_golden::library::load;
@@ -121,4 +122,41 @@ fn work_beside_a_product_keeps_its_plan() {
     // 2048 tiles of 32 iterations on 132 multiprocessors: 16 tiles of 32 x 1024 cycles of the tensor cores.
     let batched = cycles("gemm_batched", "batch=16,m=2048,n=2048,k=2048");
     assert!(batched < 1.025 * f64::from(2048u32.div_ceil(132) * 32 * 1024), "{batched}");
+}
+
+/// The sum of squares of the rows that a product reads, as a norm behind it needs: threads hold the rows of the operand that
+/// they hold of the results, so nothing is converted, and the threads of a row meet once.
+#[test]
+fn sums_of_an_operand_have_the_rows_of_the_results() {
+    const START: &str = "    none = full 0.0 : f32[BM]
+    acc, squares = for t in 0..cdiv(k, BK) carry x = zero, s = none {";
+    let edits = [
+        ("k: i32 % 8)", "k: i32 % 8, eps: f32)"),
+        ("    acc = for t in 0..cdiv(k, BK) carry x = zero {", START),
+        (
+            "        yield y\n",
+            "        wide = cast(ta, f32)\n        yield y, s + reduce_sum(wide * wide, 1)\n",
+        ),
+        ("cast(acc, f16)", "cast(acc * expand_dims(rsqrt(squares / cast(k, f32) + eps), 1), f16)"),
+    ];
+    let gemm = find("gemm").expect("the library has it").text.to_owned();
+    let text = edits.iter().fold(gemm, |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    let module = parse_file(&text, "normed").unwrap_or_else(|e| panic!("{e:?}"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+    let options = Options { verify: true, ..Options::default() };
+    let made = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
+    assert!(made.explained.plan.iter().any(|line| line.contains(BEHIND)), "{:?}", made.explained.plan);
+    for size in ["m=130,n=264,k=200,eps=0.5", "m=1,n=8,k=8,eps=0.5"] {
+        let sizes = Sizes::parse(kernel, size).expect("sizes");
+        let validation = Validation::new(kernel, mapping, sizes).expect("a trial");
+        let problem = validation.reference(Style::Normal, 3).expect("a reference");
+        right(&problem, &made, &FEW_ORDERS, (2, 4e-3), size);
+    }
+    let sizes = Sizes::parse(kernel, "m=4096,n=4096,k=4096,eps=0.5").expect("sizes");
+    let own = predict(kernel, mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles;
+    let plain = cycles("gemm", "m=4096,n=4096,k=4096");
+    assert!(own < 1.12 * plain, "{own} of {plain}");
 }

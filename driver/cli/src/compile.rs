@@ -34,7 +34,7 @@ pub struct CompileArgs {
     /// With `--mapping auto`: compile and predict everything legal. Takes long; for tests of the choice.
     #[arg(long)]
     exhaustive: bool,
-    /// File for the PTX; default: standard output, unless another output is requested.
+    /// File for the PTX, or `-` for standard output; default: standard output, unless another output is requested.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// File for the launch manifest.
@@ -158,9 +158,9 @@ fn resumed(file: &str, pass: &str, options: &Options) -> Outcome<Compiled> {
     resumed.map_err(|e| user(format!("{file}: {e}")))
 }
 
-/// A text to a file, or to standard output.
+/// A text to a file, or to standard output: for `-`, and without a file.
 fn put_text(output: Option<&Path>, text: &str) -> Outcome<()> {
-    match output {
+    match output.filter(|path| *path != Path::new("-")) {
         Some(path) => write(path, text.as_bytes()),
         None => {
             print!("{text}");

@@ -30,6 +30,11 @@ impl<'a> Func<'a> {
         self.holder(block).filter(|&i| self.insts[i].op == Opcode::For)
     }
 
+    /// The innermost loop around a block, also where branches stand between.
+    pub fn loop_around(&self, block: Block) -> Option<Inst> {
+        self.around(block).find_map(|b| self.loop_of(b))
+    }
+
     /// Whether `block` is `outer` or is nested in it at any depth.
     pub fn is_within(&self, block: Block, outer: Block) -> bool {
         self.around(block).any(|b| b == outer)

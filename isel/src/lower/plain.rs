@@ -343,7 +343,7 @@ impl Lower<'_, '_> {
         }
         let Some(bits) = crate::rows::float_bits(elem, fill).or_else(|| word_bits(elem, fill)) else {
             return self.error(format!(
-                "`fill {fill}` of {elem} does not compile: only 0 does, or integers of 8 and 32 bits, and floats of 16 and 32 bits"
+                "`fill {fill}` of {elem} does not compile: only 0 does, -1 of i64, or integers of 8 and 32 bits, and floats of 16 and 32 bits"
             ));
         };
         let regs = self.func.ty(x).regs() as u16;
@@ -576,6 +576,9 @@ fn word_bits(elem: Elem, fill: f64) -> Option<i64> {
         Elem::Uint(8) => Some(i64::from(fill as u8) * BYTES),
         Elem::Int(32) => Some(i64::from(fill as i32)),
         Elem::Uint(32) => Some(i64::from(fill as u32)),
+        // Both words are filled with the same bits.
+        Elem::Int(64) if matches!(fill as i64, 0 | -1) => Some(i64::from(fill as i32)),
+        Elem::Uint(64) if fill as u64 == 0 => Some(0),
         _ => None,
     }
 }

@@ -18,6 +18,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
+/// Bits of an element of a tile that a loop carries at most.
+const CARRIED_BITS: u32 = 32;
+
 /// Loads of the kernel's own block that read another place for each tile, from arrays that the kernel never writes.
 /// Their indices are plain arithmetic, which is safe for any tile number: no loads, loops or branches, and no
 /// division by a value that may be 0.
@@ -29,7 +32,12 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
         let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way.is_plain());
         let moves = k.args(**i).iter().any(|a| moving.contains(a));
         let read = memory(k, view).is_some_and(|p| !written.contains(&p));
-        plain && moves && read && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
+        let narrow = k.ty(k.result(**i)).elem().bits() <= CARRIED_BITS;
+        narrow
+            && plain
+            && moves
+            && read
+            && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
     };
     own.iter().filter(|&&i| loads_tile(k, i)).filter(fits).copied().collect()
 }

@@ -43,6 +43,10 @@ const OVERFULL: f64 = 1e12;
 const HIDDEN: f64 = 0.25;
 /// More stages of a ring than this hide no further latency.
 const STAGES: f64 = 4.0;
+/// Stages that a ring has where a plan is weighed, if the mapping gives it what fits.
+const FIT_STAGES: f64 = 2.0;
+/// Stages with which a ring hides the latency of its copies: one is read, one is full, and one is being filled.
+const HIDING_STAGES: f64 = 3.0;
 /// Registers of a thread for addresses and counters.
 const ADDRESSES: u32 = 16;
 /// Lanes of a warp.
@@ -153,13 +157,27 @@ impl<'k> Model<'k> {
         };
         let own = stages * self.bytes(self.k.result(load));
         self.taken(plan) + own + RESERVED <= f64::from(self.target.shared_bytes)
+            && !self.takes_stage(plan, load, own)
+    }
+
+    /// Whether bytes for a load outside of loops take a stage from rings that then have too few to hide their copies. Such
+    /// rings have as many stages as fit.
+    fn takes_stage(&self, plan: &Plan, load: Inst, own: f64) -> bool {
+        let fit = |i: &Inst| matches!(self.looped.get(i), Some(Depth::Fit));
+        let shared = plan.shared.iter().filter(|(_, tile)| tile.fill.by_copies());
+        let rings = shared.map(|(i, _)| i).filter(|i| fit(i));
+        let stage: f64 = rings.map(|&i| self.bytes(self.k.result(i))).sum();
+        let others = self.taken(plan) - FIT_STAGES * stage;
+        let free = f64::from(self.target.shared_bytes) - RESERVED - others;
+        let stages = |free: f64| (free / stage).floor();
+        stage > 0.0 && !fit(&load) && stages(free - own) < stages(free).min(HIDING_STAGES)
     }
 
     /// Stages of a load's ring: as the mapping says, else two.
     fn stages(&self, load: Inst) -> f64 {
         match self.looped.get(&load) {
             Some(Depth::Stages(n)) => f64::from(*n),
-            Some(Depth::Fit) => 2.0,
+            Some(Depth::Fit) => FIT_STAGES,
             None => 1.0,
         }
     }

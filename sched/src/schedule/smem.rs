@@ -164,7 +164,7 @@ fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
     s.rings[r].blocks.iter().any(|&block| {
         let nested = func.blocks[block].insts.iter().any(|&i| func.insts[i].op == Opcode::For);
         let persistent = |l| matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent);
-        func.loop_of(block).is_some_and(|l| !persistent(l)) && !nested
+        func.loop_around(block).is_some_and(|l| !persistent(l)) && !nested
     })
 }
 

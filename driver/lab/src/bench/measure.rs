@@ -89,8 +89,9 @@ pub fn measure(
             lanes[i].times.push(time);
         }
     }
-    let rows = lanes.into_iter().map(|lane| lane.measurement(work, regime));
-    Ok(Report::new(device.info(), work, rows.collect()))
+    let work = work.on(device.info());
+    let rows = lanes.into_iter().map(|lane| lane.measurement(&work, regime));
+    Ok(Report::new(device.info(), &work, rows.collect()))
 }
 
 /// Median seconds of a launch in a quick look: a few launches, then some 20 ms of them.

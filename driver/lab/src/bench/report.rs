@@ -23,6 +23,13 @@ pub struct Work {
     pub peak: Peak,
 }
 
+impl Work {
+    /// The same work with the rates of a device.
+    pub fn on(&self, device: &DeviceInfo) -> Self {
+        Self { peak: Peak::of(&device.name, self.peak.bits), ..self.clone() }
+    }
+}
+
 /// Stated peak rates of a device, from its data sheet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
@@ -32,13 +39,35 @@ pub struct Peak {
     pub tflops: f64,
     /// GB/s of device memory.
     pub gbs: f64,
+    /// Bits of an element.
+    pub bits: u32,
 }
 
+/// The data sheets of Hopper cards: a part of the device's name, the card, TFLOP/s of dense tensor cores on 16-bit elements,
+/// and GB/s of device memory. The first that matches holds.
+const SHEETS: [(&str, &str, f64, f64); 7] = [
+    ("GH200", "GH200", 989.4, 4000.0),
+    ("H200 NVL", "H200 NVL", 835.5, 4800.0),
+    ("H200", "H200 SXM", 989.4, 4800.0),
+    ("H20", "H20", 148.0, 4000.0),
+    ("H100 NVL", "H100 NVL", 835.5, 3900.0),
+    ("H100 PCIe", "H100 PCIe", 756.5, 2000.0),
+    ("H100", "H100 SXM", 989.4, 3350.0),
+];
+
 impl Peak {
-    /// H200 SXM, dense tensor cores on elements of so many bits: 989.4 TFLOP/s for 16, and 4800 GB/s.
+    /// The dense tensor cores of a device on elements of so many bits, and its memory. A device without a data sheet here is
+    /// compared with an H200 SXM, as the name says.
+    pub fn of(device: &str, bits: u32) -> Self {
+        let known = SHEETS.iter().find(|sheet| device.contains(sheet.0));
+        let &(_, card, tflops, gbs) = known.unwrap_or(&SHEETS[2]);
+        let name = format!("{card} data sheet, dense {bits}-bit");
+        Self { name, tflops: tflops * 16.0 / f64::from(bits), gbs, bits }
+    }
+
+    /// Those of an H200 SXM.
     pub fn h200_dense(bits: u32) -> Self {
-        let name = format!("H200 SXM data sheet, dense {bits}-bit");
-        Self { name, tflops: 989.4 * 16.0 / f64::from(bits), gbs: 4800.0 }
+        Self::of("H200", bits)
     }
 
     /// Least seconds for some work, and whether arithmetic decides.
@@ -321,6 +350,19 @@ mod tests {
         assert!((own.percent - own.tflops / 9.894).abs() < 1e-6);
         assert_eq!((own.limit.as_str(), report.standings.len()), ("TFLOP/s", 1));
         assert!(report.standings[0].ratio.mean > 1.03);
+    }
+
+    #[test]
+    fn percentages_are_of_the_device_at_hand() {
+        let rates = |device| {
+            let peak = Peak::of(device, 8);
+            (peak.name, peak.tflops, peak.gbs)
+        };
+        let h100 = ("H100 SXM data sheet, dense 8-bit".to_owned(), 1978.8, 3350.0);
+        assert_eq!(rates("NVIDIA H100 80GB HBM3"), h100);
+        assert_eq!(rates("NVIDIA GH200 480GB").2, 4000.0);
+        assert_eq!(rates("NVIDIA H200").0, "H200 SXM data sheet, dense 8-bit");
+        assert_eq!(rates("another"), rates("NVIDIA H200"));
     }
 
     #[test]
