@@ -63,8 +63,7 @@ impl Explained {
     /// Passes have not run yet: a bug of the caller.
     pub(crate) fn of(s: &State<'_>, attempts: Vec<Attempt>) -> Self {
         let (program, schedule, scheduled) = (s.program(), s.schedule(), s.scheduled());
-        let used = program.buffers.iter().filter(|(_, d)| d.bytes > 0);
-        let buffers = used.map(|(b, d)| {
+        let buffers = program.buffers.iter().map(|(b, d)| {
             let ring = schedule.rings.values().find(|r| r.buffers.contains(&b));
             let stages = ring.map_or(schedule.slots[b].max(1), |r| r.depth);
             BufferUse { name: d.name.clone(), bytes: d.bytes, stages, address: s.smem.buffers[b] }

@@ -22,6 +22,9 @@ use crate::tiles::{acquired, extents, loads_tile, unit_dim};
 use crate::window::Window;
 use warplift_ir::tile::{Inst, Kernel, Op, Value, Way};
 
+/// The greatest extent of a box (PTX ISA, "Tensor size, stride, and box size").
+const MOST_EXTENT: u32 = 256;
+
 /// Whether a reshape makes rows of the leading dimensions of a loaded tile, and tensor copies bring that tile.
 pub(crate) fn is_box(k: &Kernel, reshape: Inst) -> bool {
     let Some(load) = k.args(reshape).first().and_then(|&v| k.def(v)) else { return false };
@@ -81,6 +84,11 @@ fn copies_refused(k: &Kernel, load: Inst) -> Option<String> {
         .or_else(|| own_copies(k, load))
         .or_else(|| acquired(k, view))
         .or_else(|| window.boxes_refused(k))
+        .or_else(|| {
+            let extents = extents(k, k.result(load));
+            let wide = extents[..extents.len() - 1].iter().any(|&extent| extent > MOST_EXTENT);
+            wide.then(|| format!("a box has {MOST_EXTENT} elements along a dimension at most"))
+        })
         .or_else(|| start_refused(k, load))
 }
 

@@ -113,6 +113,7 @@ impl Window {
             return Some(stride);
         }
         let elements = Expr::Const(128 / i64::from(k.ty(k.result(self.whole)).elem().bits()));
+        let stride = Expr::op(ExprOp::Max, stride, Expr::Const(1));
         Some(Expr::op(ExprOp::Mul, Expr::op(ExprOp::CeilDiv, stride, elements.clone()), elements))
     }
 

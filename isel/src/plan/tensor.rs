@@ -447,9 +447,14 @@ fn lacks(target: &Target, op: Opcode) -> Option<String> {
 
 /// Bytes of one `cp.async` of a load, if the facts make them contiguous in both memories.
 fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
-    let fill = Window::of(k, view)?.fill(k);
-    let bytes = vector_elements(k, load, k.result(load)) * k.ty(view).elem().bits() / 8;
-    ([4, 8, 16].contains(&bytes) && fill == 0.0).then_some(bytes)
+    let window = Window::of(k, view)?;
+    let elements = vector_elements(k, load, k.result(load));
+    let bytes = elements * k.ty(view).elem().bits() / 8;
+    // Also a copy that reads nothing, past a dimension of one element, has an aligned address.
+    let mut all = window.kept.iter().chain(window.fixed.iter().map(|f| &f.0));
+    let aligned =
+        all.all(|&d| !window.is_single(k, d) || window.stride_divisor(k, d) % i64::from(elements) == 0);
+    ([4, 8, 16].contains(&bytes) && window.fill(k) == 0.0 && aligned).then_some(bytes)
 }
 
 /// Why a tensor copy cannot perform a store. A store below the first row or column ends the kernel with an illegal

@@ -23,8 +23,8 @@
 
 use super::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::analysis::{
-    BARRIER, Graph, Remaking, WARPGROUP, buffer_of, inside, last_loop, renamed, tiles, touched,
-    touched_inside, yields,
+    BARRIER, Graph, Remaking, WARPGROUP, buffer_of, global_access, inside, last_loop, renamed, tiles,
+    touched, touched_inside, yields,
 };
 use crate::error::{Result, word};
 use crate::feature::Feature;
@@ -32,7 +32,7 @@ use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferData, BufferKind, Cursor, Func, Inst, NewInst, Program, Ty, Value,
 };
-use warplift_ir::manifest::Param;
+use warplift_ir::manifest::{Fact, Param};
 use warplift_ir::target::{Opcode, Target};
 
 /// Cuts the work of a tile in two if the mapping asks for it.
@@ -52,7 +52,7 @@ pub fn do_epilogue_roles<'a>(
     let body = tiles(&program.func)?;
     let at = last_loop(&program.func, body)?;
     let last = program.func.blocks[body].insts[at];
-    let first = load_behind_cut(&mut program, graph, body, last);
+    let first = load_behind_cut(&mut program, graph, body, last)?;
     let at = position(&program.func, body, first);
     let epilogue_insts = inside(&program.func, second_half(&program.func, body, at));
     check(&program, graph, body, &epilogue_insts)?;
@@ -73,7 +73,10 @@ fn second_half<'f>(func: &'f Func<'_>, body: Block, at: usize) -> &'f [Inst] {
 
 /// Lets the second half, which begins at an instruction, load the tiles that it reads and that are loaded once before it.
 /// Returns the instruction at which it begins then.
-fn load_behind_cut(program: &mut Program<'_>, graph: &mut Graph, body: Block, cut: Inst) -> Inst {
+///
+/// # Errors
+/// The first half may write what would be loaded behind it.
+fn load_behind_cut(program: &mut Program<'_>, graph: &mut Graph, body: Block, cut: Inst) -> Result<Inst> {
     let at = position(&program.func, body, cut);
     let second = inside(&program.func, second_half(&program.func, body, at));
     let loaded = |b: &Buffer| {
@@ -86,11 +89,60 @@ fn load_behind_cut(program: &mut Program<'_>, graph: &mut Graph, body: Block, cu
             && accesses.iter().any(|a| !a.writes && second.contains(&a.inst))
     };
     let buffers: Vec<Buffer> = program.buffers.keys().filter(loaded).collect();
-    buffers.into_iter().fold(cut, |cut, buffer| {
+    let written = written(program, &program.func.blocks[body].insts[..at]);
+    buffers.into_iter().try_fold(cut, |cut, buffer| {
+        if let Some(array) = overwritten(program, graph, buffer, &written) {
+            let what = format!(
+                "`epilogue warps` loads `{array}` for its second part behind the first, which may write it: load it in the last \
+                 loop, or say that the arrays are apart"
+            );
+            return Err(word("epilogue", what));
+        }
         let first = load_again(program, graph, (body, cut), buffer, &second);
         graph.update(&mut program.func);
-        first
+        Ok(first)
     })
+}
+
+/// The arrays that instructions write.
+fn written(program: &Program<'_>, insts: &[Inst]) -> Vec<String> {
+    let func = &program.func;
+    let array = |i: Inst| match (global_access(&func.insts[i]), &func.insts[i].attr) {
+        (Some((access, true)), _) => {
+            program.launch.arguments.get(access.pointer as usize).map(|a| a.name.clone())
+        }
+        (_, Attr::Tma(t)) if !func.insts[i].op.is_async_load() => array_of(program, t.map).map(str::to_owned),
+        _ => None,
+    };
+    inside(func, insts).into_iter().filter_map(array).collect()
+}
+
+/// The array behind a buffer's loads, if it may overlap one of these.
+fn overwritten(program: &Program<'_>, graph: &Graph, buffer: Buffer, written: &[String]) -> Option<String> {
+    let accesses = graph.accesses(&program.func, buffer).iter();
+    let map = accesses.filter(|a| a.writes).find_map(|a| match &program.func.insts[a.inst].attr {
+        Attr::Tma(t) => Some(t.map),
+        _ => None,
+    });
+    let array = array_of(program, map?)?;
+    let apart = |w: &String| {
+        program.launch.facts.iter().any(|fact| match fact {
+            Fact::Disjoint { written, other } => {
+                [(written, other), (other, written)].iter().any(|(a, b)| *a == w && b.as_str() == array)
+            }
+            _ => false,
+        })
+    };
+    written.iter().any(|w| w == array || !apart(w)).then(|| array.to_owned())
+}
+
+/// The array that a tensor map describes.
+fn array_of<'p>(program: &'p Program<'_>, map: u32) -> Option<&'p str> {
+    match program.launch.params.get(map as usize) {
+        Some(Param::TensorMap(t)) => Some(t.base.as_str()),
+        Some(Param::Argument { name }) => Some(name.as_str()),
+        _ => None,
+    }
 }
 
 fn position(func: &Func<'_>, block: Block, inst: Inst) -> usize {
@@ -306,15 +358,10 @@ fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
 /// Whether a loop loads from the arrays whose tiles are in these buffers.
 fn loads_same_array(program: &Program<'_>, graph: &Graph, looped: Inst, buffers: &[Buffer]) -> bool {
     let func = &program.func;
-    let array = |map: u32| match program.launch.params.get(map as usize) {
-        Some(Param::TensorMap(t)) => Some(t.base.as_str()),
-        Some(Param::Argument { name }) => Some(name.as_str()),
-        _ => None,
-    };
     let loads = |into: &dyn Fn(Inst, Buffer) -> bool| -> FxHashSet<&str> {
         let writes = graph.shared_accesses(func).iter().filter(|a| a.writes && into(a.inst, a.buffer));
         let all = writes.filter_map(|a| match &func.insts[a.inst].attr {
-            Attr::Tma(t) => array(t.map),
+            Attr::Tma(t) => array_of(program, t.map),
             _ => None,
         });
         all.collect()
