@@ -219,6 +219,18 @@ fn warpgroups_take_turns_where_the_model_sees_a_gain() {
     }
 }
 
+/// The first iteration's copies stand under a branch before the loop: the ring has the loop's depth all the same.
+#[test]
+fn rings_have_the_depth_of_their_loop() {
+    let (kernel, mapping) = remapped(
+        "attention_f16",
+        "BM = 64, BN = 64, D = 64 for t: pipeline 3, producers 1, consumers 1 kernel: persistent",
+    );
+    let made = compile(&kernel, &mapping, &SM90A, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let depths: Vec<u32> = made.explained.schedule.rings.values().map(|r| r.depth).collect();
+    assert_eq!(depths, [2, 3, 3], "queries, keys, values");
+}
+
 #[test]
 fn turns_are_declined_with_a_reason() {
     let deferred = "consumers 2, mma_order 1";

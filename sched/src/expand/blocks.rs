@@ -4,14 +4,14 @@
 //! ```text
 //!  scratch    every block has a copy      store ─► the copy of each block       read ─► the own copy
 //!  barrier    the cluster's barrier       arrive (release) ─ wait (acquire)
-//!  first      no block sends before all have begun: they arrive at entry, and wait at the first store
+//!  first      no block sends before all have begun: they arrive at entry, and wait at the first store or barrier
 //!  last       all blocks meet before one ends: nobody sends to a block that has ended
 //! ```
 //!
 //! All blocks run the same program on equal scalars, so they meet at the same places.
 
 use super::role::Expand;
-use crate::analysis::touched;
+use crate::analysis::{global_access, touched};
 use warplift_ir::machine::{Attr, BufferKind, Guard, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 
@@ -30,25 +30,24 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Waits until all blocks have begun, before the first instruction that sends to them.
+    /// Waits until all blocks have begun, before the first instruction that sends to them, or behind which threads may meet:
+    /// nobody arrives twice at the cluster's barrier.
     pub fn await_blocks(&mut self, inst: Inst) {
-        if !self.memory.begun
-            && self.from.source == self.given.program.func.entry
-            && self.writes_scratch(inst)
-        {
+        if !self.memory.begun && self.from.source == self.given.program.func.entry && self.writes(inst) {
             self.at().push(NewInst::new(Opcode::ClusterWait, &[], &[]));
             self.memory.begun = true;
         }
     }
 
-    /// Whether an instruction, or one nested in it, stores to a scratch buffer.
-    fn writes_scratch(&self, inst: Inst) -> bool {
+    /// Whether an instruction, or one nested in it, writes a scratch buffer or global memory.
+    fn writes(&self, inst: Inst) -> bool {
         let d = self.data(inst);
         let mut all = touched(&d.attr, d.op).into_iter();
         all.any(|(b, writes)| writes && self.kind(b) == BufferKind::Scratch)
+            || global_access(d).is_some_and(|(_, writes)| writes)
             || d.blocks
                 .iter()
-                .any(|&b| self.given.program.func.blocks[b].insts.iter().any(|&i| self.writes_scratch(i)))
+                .any(|&b| self.given.program.func.blocks[b].insts.iter().any(|&i| self.writes(i)))
     }
 
     /// A barrier of all threads of all blocks.

@@ -41,7 +41,11 @@ pub(crate) fn find_rings(program: &Program<'_>, graph: &Graph, s: &mut Schedule)
         for fill in [RingFill::Tma, RingFill::CpAsync] {
             let buffers: Vec<Buffer> = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
             // The first block of a rotated loop's ring stands before the loop.
-            let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| func.loop_around(b)));
+            let looped = buffers.first().and_then(|b| {
+                let mut blocks = places[b].0.iter();
+                let own = blocks.clone().find_map(|&b| func.loop_of(b));
+                own.or_else(|| blocks.find_map(|&b| func.loop_around(b)))
+            });
             let threads_read = graph.is_read_by_threads(func, &buffers);
             push_ring(program, s, (block, looped), (buffers, threads_read), fill);
         }
