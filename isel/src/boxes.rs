@@ -16,13 +16,13 @@
 //! zero in every dimension, as for any load. Another use of the tile, and what tensor copies cannot bring, leaves the load to
 //! the threads.
 
-use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
-use crate::tiles::{acquired, extents, loads_tile, unit_dim};
-use crate::window::Window;
+use crate::tensor_copies::load_refused;
+use crate::tiles::{array, extents, loads_tile};
 use warplift_ir::tile::{Inst, Kernel, Op, Value, Way};
 
-/// The greatest extent of a box (PTX ISA, "Tensor size, stride, and box size").
+/// The greatest extent of a box on any target (PTX ISA, "Tensor size, stride, and box size"). Operands are recognized before a
+/// target is asked.
 const MOST_EXTENT: u32 = 256;
 
 /// Whether a reshape makes rows of the leading dimensions of a loaded tile, and tensor copies bring that tile.
@@ -30,7 +30,7 @@ pub(crate) fn is_box(k: &Kernel, reshape: Inst) -> bool {
     let Some(load) = k.args(reshape).first().and_then(|&v| k.def(v)) else { return false };
     let alone = |i: Inst| makes_rows(k, i) && only_products(k, k.result(i));
     let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&k.result(load)));
-    makes_rows(k, reshape) && users.all(alone) && copies_refused(k, load).is_none()
+    makes_rows(k, reshape) && users.all(alone) && is_copied(k, load)
 }
 
 /// Whether a reshape makes one dimension of all leading dimensions of a loaded tile of more than two.
@@ -76,20 +76,11 @@ pub(crate) fn box_of_rows(leading: &[u32], rows: u32) -> Option<Vec<u32>> {
     (left == 1).then_some(extents)
 }
 
-fn copies_refused(k: &Kernel, load: Inst) -> Option<String> {
-    let view = k.args(load)[0];
-    let Some(window) = Window::of(k, view) else { return Some("not a view".to_owned()) };
-    (k.attrs[window.whole].array.way == Way::Plain)
-        .then(|| "the mapping says `plain`".to_owned())
-        .or_else(|| own_copies(k, load))
-        .or_else(|| acquired(k, view))
-        .or_else(|| window.boxes_refused(k))
-        .or_else(|| {
-            let extents = extents(k, k.result(load));
-            let wide = extents[..extents.len() - 1].iter().any(|&extent| extent > MOST_EXTENT);
-            wide.then(|| format!("a box has {MOST_EXTENT} elements along a dimension at most"))
-        })
-        .or_else(|| start_refused(k, load))
+/// Whether the mapping leaves a load to tensor copies, and one can bring its tile.
+fn is_copied(k: &Kernel, load: Inst) -> bool {
+    let extents = extents(k, k.result(load));
+    let fits = extents[..extents.len() - 1].iter().all(|&extent| extent <= MOST_EXTENT);
+    fits && array(k, load).way != Way::Plain && load_refused(k, load, Ways::without(&[])).is_none()
 }
 
 /// Whether only MMAs use a value. Looks through transpositions, slices, and the reshapes of boxes.
@@ -108,45 +99,4 @@ pub(crate) fn only_products(k: &Kernel, v: Value) -> bool {
         }
     });
     used && fine
-}
-
-/// Why the computing threads make the copies: the loop around the load has no producer.
-pub(crate) fn own_copies(k: &Kernel, load: Inst) -> Option<String> {
-    let holds = |i: Inst| k.insts[i].blocks.iter().any(|&b| k.blocks[b].insts.contains(&load));
-    let around = k.insts.keys().find(|&i| matches!(k.insts[i].op, Op::For) && holds(i))?;
-    let none = k.attrs[around].looped.is_some_and(|l| l.producers == Some(0));
-    none.then(|| "the mapping has no producers".to_owned())
-}
-
-/// Why tensor copies cannot reach a view; `None` if the facts allow them.
-pub(crate) fn tensor_refused(k: &Kernel, view: Value, ways: Ways) -> Option<String> {
-    match Window::of(k, view) {
-        Some(window) if window.kept.len() > 2 => window.boxes_refused(k),
-        Some(window) => window.tensor_refused(k, ways),
-        None => Some("not a view".to_owned()),
-    }
-}
-
-/// Why a tensor copy cannot begin at the start of a load or store. A box whose rows do not begin at a multiple of 16
-/// bytes ends the kernel with an illegal instruction (measured).
-pub(crate) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
-    let view = *k.args(access).first()?;
-    let unit = unit_dim(k, view)?;
-    let bits = i64::from(k.ty(view).elem().bits());
-    let elements = (128 / bits).max(1);
-    let aligned = is_multiple(k, *k.args(access).get(1 + unit)?, elements);
-    (!aligned)
-        .then(|| format!("its first column is not known to be a multiple of {elements} elements"))
-        .or_else(|| ragged_start_refused(k, access).map(str::to_owned))
-}
-
-/// Rows of a view whose extent comes from memory are counted from its end: no tensor map knows where it begins.
-fn ragged_start_refused(k: &Kernel, access: Inst) -> Option<&'static str> {
-    let args = k.args(access);
-    let window = Window::of(k, *args.first()?)?;
-    let ragged = window.ragged(k)?;
-    let at = window.kept.iter().position(|&d| d == ragged)?;
-    (!is_never_negative(k, *args.get(1 + at)?)).then_some(
-        "its number of rows comes from memory, and it may begin at a negative one: `max(row, 0)` mends that",
-    )
 }

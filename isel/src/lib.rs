@@ -19,6 +19,7 @@ pub mod plan;
 mod rows;
 pub mod select;
 mod takes;
+mod tensor_copies;
 mod tiles;
 mod variant;
 mod vector;

@@ -5,9 +5,8 @@
 //! ```
 
 use crate::boxes::is_box;
-use crate::tiles::unit_dim;
-use crate::window::Window;
-use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
+use crate::tiles::{array, unit_dim};
+use warplift_ir::tile::{Inst, Kernel, Op, Value, Way};
 
 /// Rows, columns and depth of one `mma.sync` on 16-bit elements.
 pub(crate) const WARP_ATOM: [u32; 3] = [16, 8, 16];
@@ -61,11 +60,6 @@ pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
 /// The widest swizzle span that divides a contiguous extent of `bytes` bytes.
 pub(crate) fn swizzle_span(bytes: u32) -> Option<u32> {
     [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
-}
-
-/// The mapping of the array behind a load; the default for a computed tile.
-pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
-    Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }
 
 /// Whether the mapping asks for plain loads: threads load the tile from global memory themselves, unless the plan

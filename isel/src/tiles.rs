@@ -11,7 +11,7 @@ use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use warplift_ir::layout::Axis;
-use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Warps of the team that executes an instruction.
@@ -115,6 +115,11 @@ pub(crate) fn acquired(k: &Kernel, view: Value) -> Option<String> {
     shared.then(|| {
         format!("other blocks may write it before the `{}`, for which only threads wait", acquire.op.name())
     })
+}
+
+/// The mapping of the array behind a load; the default for a computed tile.
+pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
+    Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }
 
 /// The memory behind a view: its pointer, or the first of those that may alias it.

@@ -10,7 +10,7 @@ use super::{Low, Lower};
 use crate::boxes::{box_of_rows, flat};
 use crate::facts::launch_bound;
 use crate::plan::{SharedTile, StorePlan, Stripes};
-use crate::tiles::{extents, layout_error};
+use crate::tiles::{array, extents, layout_error};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -135,7 +135,7 @@ impl Lower<'_, '_> {
                 [own.collect::<Result<Vec<_>>>()?, self.fixed_indices(args[0])?].concat()
             }
         };
-        let before_wait = crate::operand::array(k, inst).before_wait;
+        let before_wait = array(k, inst).before_wait;
         let mut event = None;
         for slab in 0..inner / tile.slab {
             let column = self.at().add_imm(start, i64::from(slab * tile.slab));

@@ -308,15 +308,14 @@ impl Lower<'_, '_> {
             return self.cast_to_bytes(result, arg);
         }
         let whole = |e: Elem| e.bits() == 32 && e != Elem::Tf32;
-        if let Some(Low::Picked(x, table)) = self.env.get(&arg).cloned()
-            && whole(from)
-            && whole(to)
-            && self.func.ty(x).regs() < u32::from(self.result_regs(result)?)
-        {
-            let few = self.func.ty(x).regs() as u16;
-            let r = self.cast_registers(from, to, x, few)?;
-            self.env.insert(result, Low::Picked(r, table));
-            return Ok(());
+        if whole(from) && whole(to) && matches!(self.env.get(&arg), Some(Low::Picked(..))) {
+            return self.of_each(result, arg, |l, (x, map), regs| {
+                let x = match map {
+                    IndexMap::Table(table) => l.pick(x, table.into_vec()),
+                    _ => x,
+                };
+                l.cast_registers(from, to, x, regs)
+            });
         }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;

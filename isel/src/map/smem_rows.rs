@@ -9,8 +9,7 @@
 
 use super::prefetch_next_tile::moving;
 use super::sink::{Stops, TilePart};
-use crate::operand::array;
-use crate::tiles::{extents, memory, program_order, written};
+use crate::tiles::{array, extents, memory, program_order, written};
 use rustc_hash::FxHashMap;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, ValueList, Way};

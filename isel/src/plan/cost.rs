@@ -45,7 +45,8 @@ const HIDDEN: f64 = 0.25;
 const STAGES: f64 = 4.0;
 /// Stages that a ring has where a plan is weighed, if the mapping gives it what fits.
 const FIT_STAGES: f64 = 2.0;
-/// Stages with which a ring hides the latency of its copies: one is read, one is full, and one is being filled.
+/// Stages with which a ring hides the latency of its copies: one is read, one is full, and one is being filled. `sched` gives
+/// a main loop as many before anything else.
 const HIDING_STAGES: f64 = 3.0;
 /// Registers of a thread for addresses and counters.
 const ADDRESSES: u32 = 16;

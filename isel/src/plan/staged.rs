@@ -17,8 +17,7 @@ use super::Ways;
 use super::cost::Model;
 use super::types::{Plan, Staged, StagedFill, in_memory};
 use crate::facts::{is_multiple, stays_inside};
-use crate::operand::array;
-use crate::tiles::{acquired, extents, layout_error, loads_tile, memory, unit_dim, written};
+use crate::tiles::{acquired, array, extents, layout_error, loads_tile, memory, unit_dim, written};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
@@ -189,7 +188,7 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
         Some(window) => acquired(k, view).or_else(|| window.rows_refused(k, ways)),
         None => Some("not a view".to_owned()),
     };
-    if let Some(why) = refused.or_else(|| crate::boxes::start_refused(k, load)) {
+    if let Some(why) = refused.or_else(|| crate::tensor_copies::start_refused(k, load)) {
         return Err(IselError::at(k, load, format!("a staged array needs tensor copies: {why}")));
     }
     let shape = extents(k, k.result(load));

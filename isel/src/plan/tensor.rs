@@ -10,12 +10,13 @@
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
 use super::types::{Fill, Plan, Product, STRIPE, SharedTile, StorePlan, Stripes};
-use crate::boxes::{box_of_rows, flat, own_copies, rows_and_columns, start_refused, tensor_refused};
+use crate::boxes::{box_of_rows, flat, rows_and_columns};
 use crate::facts::is_never_negative;
 use crate::feature::Ways;
 use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
 use crate::rows::is_half;
+use crate::tensor_copies::{load_refused, start_refused, tensor_refused};
 use crate::tiles::{acquired, extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
 use crate::window::Window;
@@ -409,12 +410,8 @@ fn fill_of(
 ) -> Result<(Fill, Option<String>)> {
     let view = k.args(load)[0];
     let acquired = acquired(k, view);
-    let declined = gathers(k, load)
-        .or_else(|| own_copies(k, load))
-        .or_else(|| acquired.clone())
-        .or_else(|| lacks(target, Opcode::TmaLoad))
-        .or_else(|| tensor_refused(k, view, ways))
-        .or_else(|| start_refused(k, load));
+    let declined =
+        gathers(k, load).or_else(|| lacks(target, Opcode::TmaLoad)).or_else(|| load_refused(k, load, ways));
     if declined.is_none() && outer > target.box_extent {
         return Err(IselError::at(
             k,
@@ -498,8 +495,6 @@ pub fn plan_store(k: &Kernel, inst: Inst, target: &Target, plan: &Plan) -> Resul
     if tile != value && box_of_rows(leading, STRIPE as u32).is_none() {
         return Ok(plain(Some(format!("{STRIPE} rows of the result are no box of the tile"))));
     }
-    // No pass cuts a reshaped tile into chunks of one span.
-    let held = AccumulatorSpan { wide: held.wide || tile != value, ..held };
     let refused = lacks(target, Opcode::TmaStore)
         .or_else(|| tensor_refused(k, view, plan.ways))
         .or_else(|| start_refused(k, inst))
@@ -522,8 +517,8 @@ fn stripes(
 ) -> Result<std::result::Result<Stripes, String>> {
     let bits = k.ty(k.args(inst)[0]).elem().bits();
     let span = |row: u32| if plan.ways.swizzles { row } else { 0 };
-    let rank = extents(k, *k.args(inst).last().unwrap_or(&k.args(inst)[0])).len();
-    let unit = unit_dim(k, k.args(inst)[0]).map(|u| if rank > 2 { u + 2 - rank } else { u });
+    // Of a box, the leading dimensions are one.
+    let unit = unit_dim(k, k.args(inst)[0]).map(|u| u.min(1));
     if unit == Some(0) && bits == 16 && !wide {
         // Columns of a stripe become rows: each warp stores 16 elements of each.
         let row_bytes = STRIPE as u32 * bits / 8;
