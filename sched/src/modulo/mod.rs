@@ -219,7 +219,12 @@ fn do_loop(
     };
     let body = Body::of(given, inst).inspect_err(unless).ok()?;
     let stages = if pipelines { STAGES } else { 1 };
-    let schedule = |found| chosen(given, inst, &body, found, disabled);
+    let schedule = |mut found: Found| {
+        if !pipelines || program.deferred {
+            found.keep_text_order();
+        }
+        chosen(given, inst, &body, &found, disabled)
+    };
     let (found, why) = found_for(&body, stages)?;
     let mut made = schedule(found);
     if pipelines && !made.pipelined && has(Feature::TightOverlap) && !loads_globally(func, inst) {
@@ -239,19 +244,16 @@ fn chosen(
     given: Given<'_, '_>,
     inst: Inst,
     body: &Body,
-    mut found: Found,
+    found: &Found,
     disabled: &[Feature],
 ) -> LoopSchedule {
     let program = given.program;
     let Attr::Loop(attr) = &program.func.insts[inst].attr else { unreachable!("only loops are scheduled") };
     let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(&program.func, inst));
-    if !pipelines(given, inst, disabled) || program.deferred {
-        found.keep_text_order();
-    }
     let mma_order = if has(Feature::MmaOrder) { attr.mma_order } else { Some(false) };
     let choices = Choices { mma_order, pins: has(Feature::Pins) };
-    let Choice { mma_order, pins } = if mixes { choose(body, &found, &choices) } else { Choice::default() };
-    let made = describe(program, given.limits.target, inst, &found, &attr.name);
+    let Choice { mma_order, pins } = if mixes { choose(body, found, &choices) } else { Choice::default() };
+    let made = describe(program, given.limits.target, inst, found, &attr.name);
     let unrolls = has(Feature::Unroll) && is_mostly_threads(&program.func, &made);
     LoopSchedule { mma_order, pins, unrolls, ..made }
 }

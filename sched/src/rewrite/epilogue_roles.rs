@@ -21,6 +21,7 @@
 //! just stored. The schedule gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs,
 //! section 4.2.6).
 
+use super::buffers::{redirect, set_buffer};
 use super::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::analysis::{
     BARRIER, Graph, Remaking, WARPGROUP, buffer_of, global_access, inside, last_loop, renamed, tiles,
@@ -94,7 +95,7 @@ fn load_behind_cut(program: &mut Program<'_>, graph: &mut Graph, body: Block, cu
         if let Some(array) = overwritten(program, graph, buffer, &written) {
             let what = format!(
                 "`epilogue warps` loads `{array}` for its second part behind the first, which may write it: load it in the last \
-                 loop, or say that the arrays are apart"
+                 loop"
             );
             return Err(word("epilogue", what));
         }
@@ -125,7 +126,7 @@ fn overwritten(program: &Program<'_>, graph: &Graph, buffer: Buffer, written: &[
         _ => None,
     });
     let array = array_of(program, map?)?;
-    let apart = |w: &String| {
+    let disjoint = |w: &String| {
         program.launch.facts.iter().any(|fact| match fact {
             Fact::Disjoint { written, other } => {
                 [(written, other), (other, written)].iter().any(|(a, b)| *a == w && b.as_str() == array)
@@ -133,7 +134,7 @@ fn overwritten(program: &Program<'_>, graph: &Graph, buffer: Buffer, written: &[
             _ => false,
         })
     };
-    written.iter().any(|w| w == array || !apart(w)).then(|| array.to_owned())
+    written.iter().any(|w| w == array || !disjoint(w)).then(|| array.to_owned())
 }
 
 /// The array that a tensor map describes.
@@ -193,12 +194,6 @@ fn drop_load(func: &mut Func<'_>, load: Inst) {
         func.set_args(wait, &left);
     }
     func.remove(load);
-}
-
-fn set_buffer(func: &mut Func<'_>, inst: Inst, from: Buffer, to: Buffer) {
-    let d = &func.insts[inst];
-    let (op, attr) = (d.op, renamed(&d.attr, from, to));
-    func.set_op(inst, op, attr);
 }
 
 /// Refuses halves that share something that cannot be handed over.
@@ -476,12 +471,4 @@ fn room(program: &Program<'_>, first: Inst, ring: &[Buffer], spare: u32) -> std:
             Err(format!("{most} stages of {names} are {more} bytes beyond the first, {spare} are left"))
         }
     }
-}
-
-fn redirect(program: &mut Program<'_>, graph: &Graph, from: Buffer, to: Buffer) {
-    let accesses = graph.accesses(&program.func, from).iter();
-    for inst in accesses.map(|a| a.inst).collect::<Vec<_>>() {
-        set_buffer(&mut program.func, inst, from, to);
-    }
-    program.buffers[from].bytes = 0;
 }

@@ -7,6 +7,7 @@
 //! ```
 
 mod bounds_masks;
+mod buffers;
 mod cse;
 mod dce;
 mod dedup_mma;

@@ -14,7 +14,8 @@
 //! The tiles that are awaited together take the place of others of the same sizes. Blocks of a cluster keep their rings,
 //! since each ring is multicast or not; so do tiles that another role reads again.
 
-use crate::analysis::{Graph, buffer_of, handoff, renamed};
+use super::buffers::redirect;
+use crate::analysis::{Graph, buffer_of, handoff};
 use crate::feature::Feature;
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Inst, Program};
 use warplift_ir::target::Opcode;
@@ -37,7 +38,7 @@ pub fn do_share_rings<'a>(mut program: Program<'a>, graph: &mut Graph, disabled:
         match rings.iter_mut().find(|ring| takes(&program, ring, &stage)) {
             Some(ring) => {
                 let pairs = stage.buffers.iter().copied().zip(ring.buffers.iter().copied());
-                pairs.for_each(|(from, to)| replace(&mut program, graph, from, to));
+                pairs.for_each(|(from, to)| redirect(&mut program, graph, from, to));
                 ring.blocks.extend(stage.blocks);
             }
             None => rings.push(stage),
@@ -91,20 +92,7 @@ fn takes(program: &Program<'_>, ring: &Stage, stage: &Stage) -> bool {
         _ => None,
     };
     let [block] = stage.blocks[..] else { return false };
-    let apart = |&b: &Block| !func.is_within(b, block) && !func.is_within(block, b);
-    let alike = |&b: &Block| func.loop_of(b).is_some() && depth(b) == depth(block);
-    bytes(ring) == bytes(stage) && ring.blocks.iter().all(|b| apart(b) && alike(b))
-}
-
-/// Lets every access to `from` be one to `to`.
-fn replace(program: &mut Program<'_>, graph: &Graph, from: Buffer, to: Buffer) {
-    let insts: Vec<_> = graph.accesses(&program.func, from).iter().map(|a| a.inst).collect();
-    for inst in insts {
-        let data = &program.func.insts[inst];
-        let (op, attr) = (data.op, renamed(&data.attr, from, to));
-        program.func.set_op(inst, op, attr);
-    }
-    let align = program.buffers[from].align;
-    program.buffers[to].align = program.buffers[to].align.max(align);
-    program.buffers[from].bytes = 0;
+    let sequential = |&b: &Block| !func.is_within(b, block) && !func.is_within(block, b);
+    let as_deep = |&b: &Block| func.loop_of(b).is_some() && depth(b) == depth(block);
+    bytes(ring) == bytes(stage) && ring.blocks.iter().all(|b| sequential(b) && as_deep(b))
 }

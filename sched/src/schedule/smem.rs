@@ -8,7 +8,9 @@ use super::copies::slots_of;
 use super::stage::{do_stage_release, is_filled_once};
 use crate::analysis::{BARRIER, MOST_STAGES};
 use crate::error::{Result, SchedError};
-use warplift_ir::machine::{Attr, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease};
+use warplift_ir::machine::{
+    Attr, Block, Func, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease,
+};
 use warplift_ir::target::{Opcode, Target};
 
 /// The most stages of a ring that threads fill. Each stage adds code before the loop.
@@ -161,10 +163,16 @@ fn limit(program: &Program<'_>, target: &Target) -> u32 {
 /// Whether a ring is filled in a loop that contains no other loop.
 fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
     let func = &program.func;
-    s.rings[r].blocks.iter().any(|&block| {
-        let nested = func.blocks[block].insts.iter().any(|&i| func.insts[i].op == Opcode::For);
-        let persistent = |l| matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent);
-        func.loop_around(block).is_some_and(|l| !persistent(l)) && !nested
+    let persistent = |l| matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent);
+    let holds_none = |l| !func.insts[l].blocks.iter().any(|&b| holds_loop(func, b));
+    s.rings[r].blocks.iter().any(|&b| func.loop_around(b).is_some_and(|l| !persistent(l) && holds_none(l)))
+}
+
+/// Whether a loop stands in a block, also under branches.
+fn holds_loop(func: &Func<'_>, block: Block) -> bool {
+    func.blocks[block].insts.iter().any(|&i| {
+        let d = &func.insts[i];
+        d.op == Opcode::For || d.blocks.iter().any(|&b| holds_loop(func, b))
     })
 }
 
