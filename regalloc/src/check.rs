@@ -365,12 +365,30 @@ impl Checker<'_, '_> {
                 }
             }
         }
-        for (source, &to) in sources.iter().zip(regs) {
-            if let Some((v, i, _)) = *source {
-                self.read(state, v, i, to)?;
+        self.follow_parts(state, result, &sources, regs)
+    }
+
+    /// Adds the result of a view: whatever holds one of its parts holds the result's register, in whichever registers
+    /// other views put that part.
+    fn follow_parts(
+        &self,
+        state: &mut State,
+        result: Value,
+        sources: &[Option<(Value, usize, usize)>],
+        regs: &[usize],
+    ) -> Result<(), String> {
+        let symbols = self.symbols(result);
+        state.forget(symbols.clone());
+        for ((source, &to), symbol) in sources.iter().zip(regs).zip(symbols) {
+            match *source {
+                Some((v, i, _)) => {
+                    self.read(state, v, i, to)?;
+                    let part = self.symbols(v).start + i as u32;
+                    state.holds.iter_mut().filter(|h| h.contains(&part)).for_each(|h| h.push(symbol));
+                }
+                None => state.holds[to].push(symbol),
             }
         }
-        self.add(state, result, regs);
         Ok(())
     }
 

@@ -37,6 +37,13 @@ pub(crate) struct Bound {
     pub extent: Value,
 }
 
+impl Bound {
+    /// Every value that it names.
+    pub fn values(&self) -> impl Iterator<Item = Value> {
+        self.index.terms.iter().chain([&self.extent]).copied()
+    }
+}
+
 /// The bounds of an access whose guard is a conjunction of them; `None` if any of its conjuncts is none, or if it has
 /// no guard.
 pub(crate) fn bounds_of(

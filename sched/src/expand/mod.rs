@@ -36,7 +36,7 @@ mod wgmma_pipelining;
 
 pub use setmaxnreg::{LEFT_TO_PTXAS, divides_registers, do_setmaxnreg};
 
-use crate::analysis::{Graph, Node, budgets, hoisted_before_wait, limit, reads_fixed};
+use crate::analysis::{Graph, Node, budgets, draws_tiles, hoisted_before_wait, limit, reads_fixed};
 use crate::error::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
@@ -116,7 +116,9 @@ fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> F
         let structure = matches!(op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
         // A fixed scalar is loaded where it is needed.
         let effect = op.effect() != Effect::Pure && !reads_fixed(data);
-        effect && !structure && s.roles[*inst] == role
+        // The producer draws tiles even if other warps make all copies.
+        let draws = role == RoleKind::Producer && draws_tiles(func, *inst);
+        draws || (effect && !structure && s.roles[*inst] == role)
     };
     graph.slice(func.insts.keys().filter(is_root))
 }

@@ -127,7 +127,8 @@ struct Run {
 }
 
 impl Run {
-    /// The run of a part of a block.
+    /// The run of a part of a block. What it decides is known before it: a bound of what its own loads bring is left
+    /// to its masks.
     fn of(
         func: &Func<'_>,
         threads: &ThreadInvariance<'_, '_>,
@@ -135,14 +136,31 @@ impl Run {
         (block, part): (Block, &[Inst]),
         target: &Target,
     ) -> Option<Self> {
-        let mut decided = FxHashSet::default();
-        let mut bounds: Vec<Bound> = Vec::new();
-        for d in part.iter().map(|&i| &func.insts[i]).filter(|d| global_access(d).is_some()) {
-            if let Some(found) = bounds_of(func, threads, d.guard, target) {
-                decided.extend(d.guard.map(|g| g.pred));
-                found.into_iter().for_each(|b| widen(&mut bounds, b));
+        let masked = || part.iter().map(|&i| &func.insts[i]).filter(|d| global_access(d).is_some());
+        let accesses =
+            masked().filter_map(|d| Some((d.guard?.pred, bounds_of(func, threads, d.guard, target)?)));
+        let mut accesses: Vec<(Value, Vec<Bound>)> = accesses.collect();
+        loop {
+            let run = Self::deciding(func, invariance, (block, part), &accesses)?;
+            let own = |v: &Value| func.def(*v).is_some_and(|def| run.moved.contains(&def));
+            let before = accesses.len();
+            accesses.retain(|(_, bounds)| !bounds.iter().any(|b| b.values().any(|v| own(&v))));
+            if accesses.len() == before {
+                return Some(run);
             }
         }
+    }
+
+    /// The run of a part of a block that decides the masks of these accesses.
+    fn deciding(
+        func: &Func<'_>,
+        invariance: &Invariance<'_>,
+        (block, part): (Block, &[Inst]),
+        accesses: &[(Value, Vec<Bound>)],
+    ) -> Option<Self> {
+        let decided: FxHashSet<Value> = accesses.iter().map(|a| a.0).collect();
+        let mut bounds: Vec<Bound> = Vec::new();
+        accesses.iter().flat_map(|a| &a.1).for_each(|b| widen(&mut bounds, b.clone()));
         let decides = |&i: &Inst| {
             let makes_pred = func.insts[i].results.iter().any(|&r| func.ty(r) == Ty::Pred);
             !makes_pred && func.named(i).any(|v| decided.contains(&v))
@@ -319,8 +337,7 @@ impl Decision {
         for body in func.around(block) {
             let Some(looped) = func.loop_of(body) else { continue };
             let mut outside = Remaking::outside(func, body, None);
-            let values = || bound.index.terms.iter().chain([&bound.extent]).copied();
-            if !values().all(|v| invariance.is_invariant(func, v, looped) && outside.value(v)) {
+            if !bound.values().all(|v| invariance.is_invariant(func, v, looped) && outside.value(v)) {
                 break;
             }
             before = Some(looped);
@@ -416,8 +433,7 @@ fn widen(bounds: &mut Vec<Bound>, new: Bound) {
 /// All accesses from there on move, everything that depends on what they read, and pure instructions that only those
 /// read. The others stay before the branch.
 fn moved(func: &Func<'_>, part: &[Inst], first: usize, decisions: &[Decision]) -> Vec<Inst> {
-    let stay: FxHashSet<Value> =
-        decisions.iter().flat_map(|d| d.bound.index.terms.iter().copied().chain([d.bound.extent])).collect();
+    let stay: FxHashSet<Value> = decisions.iter().flat_map(|d| d.bound.values()).collect();
     let mut moved: FxHashSet<Inst> = FxHashSet::default();
     for &inst in &part[first..] {
         let depends = func.named(inst).filter_map(|v| func.def(v)).any(|def| moved.contains(&def));
