@@ -205,7 +205,6 @@ const SCHEDULE: &[Pass] = &[
         Sched::Pins,
         Sched::ElementwiseSubtiles,
         Sched::TightOverlap,
-        Sched::RegisterOrder,
         Sched::Unroll,
     ]),
     pass("modulo_expand", "prologue, kernel and epilogue of overlapped loops", |s| {

@@ -25,8 +25,6 @@ pub enum Feature {
     ElementwiseSubtiles,
     /// Loops whose iterations overlap although their fragments leave other work few registers.
     TightOverlap,
-    /// Equally urgent work of an overlapped loop in the order that frees registers first, not in the text's.
-    RegisterOrder,
     /// Loop bodies written once for each slot of a ring.
     Unroll,
     /// Loads that do not depend on the tile, kept in registers.
@@ -37,7 +35,7 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 14] = [
+    pub const ALL: [(&'static str, Self); 13] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
@@ -48,7 +46,6 @@ impl Feature {
         ("pins", Self::Pins),
         ("elementwise-subtiles", Self::ElementwiseSubtiles),
         ("tight-overlap", Self::TightOverlap),
-        ("register-order", Self::RegisterOrder),
         ("unroll", Self::Unroll),
         ("hoist-loads", Self::HoistLoads),
         ("bounds-masks", Self::BoundsMasks),

@@ -165,8 +165,6 @@ pub(super) struct Limits<'t> {
     pub registers: u32,
     /// Stages of each buffer's ring.
     pub depths: FxHashMap<Buffer, u32>,
-    /// Whether of equally urgent nodes the one that frees most registers comes first.
-    pub frees_first: bool,
     /// The time at which the search must stop.
     pub deadline: Deadline,
 }
@@ -278,7 +276,7 @@ impl Body {
         b.ring_edges();
         b.lives();
         b.body.registers = limits.registers.saturating_sub(b.invariant_registers());
-        (b.body.frees_first, b.body.deadline) = (limits.frees_first, limits.deadline);
+        b.body.deadline = limits.deadline;
         b.body.settle();
         Ok(b.body)
     }

@@ -282,7 +282,7 @@ fn found_for(body: &Body, stages: u32) -> Option<(Found, Option<String>)> {
 /// The best schedule that leaves fewer registers for other work.
 fn tightly(body: &Body, stages: u32) -> Option<Found> {
     let registers = body.registers + WORK_REGISTERS - LEAST_WORK_REGISTERS;
-    search::best(&Body { registers, ..body.clone() }, stages).ok()
+    search::best(&Body { registers, frees_first: true, ..body.clone() }, stages).ok()
 }
 
 /// Why a loop is left as it is.
@@ -304,7 +304,6 @@ fn limits<'t>(program: &Program<'_>, graph: &Graph, target: &'t Target, disabled
         teams: program.teams,
         registers: budget.saturating_sub(WORK_REGISTERS),
         depths: depths(program, graph, target, disabled),
-        frees_first: !disabled.contains(&Feature::RegisterOrder),
         deadline: Deadline::default(),
     }
 }

@@ -212,8 +212,8 @@ impl<'b> Search<'b> {
         read.map(registers).sum::<i64>() - written.map(registers).sum::<i64>()
     }
 
-    /// Orders of the nodes, by the length of the path that follows them, longest first. Of paths of one length, the one
-    /// whose node frees most registers comes first, or else the one that the text has first.
+    /// Orders of the nodes, by the length of the path that follows them, longest first. Of paths of one length, the one that
+    /// the text has first comes first; where registers are few, first the one whose node frees most.
     fn priorities(&self) -> Vec<Vec<usize>> {
         let mut height = vec![0i64; self.b.nodes.len()];
         for _ in 0..self.b.nodes.len() {
@@ -223,13 +223,12 @@ impl<'b> Search<'b> {
         }
         let mut by_text: Vec<usize> = (0..self.b.nodes.len()).collect();
         by_text.sort_by_key(|&n| (Reverse(height[n]), n));
-        let mut orders = vec![by_text.clone()];
-        orders[0].sort_by_key(|&n| (Reverse(height[n]), Reverse(self.relief(n))));
-        if !self.b.frees_first || orders[0] == by_text {
+        if !self.b.frees_first {
             return vec![by_text];
         }
-        orders.push(by_text);
-        orders
+        let mut by_relief = by_text.clone();
+        by_relief.sort_by_key(|&n| (Reverse(height[n]), Reverse(self.relief(n))));
+        if by_relief == by_text { vec![by_text] } else { vec![by_relief, by_text] }
     }
 
     /// A time for every node, or `None` at this interval.
