@@ -9,7 +9,7 @@
 //! Tensor copies fill a ring of boxes (`tma`); plain loads are those of `global`.
 
 use super::frame::Blocks;
-use super::tma::{Ground, Shape, loads};
+use super::tma::{Ground, Shape, loads, shape};
 use super::{Case, Reading, global};
 
 /// Multiprocessors that ask, one block on each.
@@ -22,7 +22,7 @@ const LOADS: [(u32, u32); 3] = [(4, 4), (4, 16), (8, 24)];
 const LATENCIES: [u32; 3] = [8, 64, 256];
 
 fn box_of(rows: u32, ground: Ground) -> Shape {
-    Shape { rows, inner: 128, swizzle: 128, multicast: 1, ground }
+    Shape { ground, ..shape(rows, 128, 128) }
 }
 
 /// All of it.

@@ -15,6 +15,7 @@
 
 mod atomics;
 mod chapter;
+mod filling;
 mod frame;
 mod global;
 mod launch;
@@ -203,6 +204,7 @@ pub fn cases() -> Vec<Case> {
         mma::cases,
         mix::cases,
         tma::cases,
+        filling::cases,
         global::cases,
         memory::cases,
         atomics::cases,

@@ -61,6 +61,10 @@ pub struct Shape {
     pub multicast: u32,
     /// Where its bytes come from.
     pub ground: Ground,
+    /// Blocks that load the same rows.
+    pub sharers: u32,
+    /// Bytes from a line's start to the first byte of its rows.
+    pub offset: u32,
 }
 
 impl Shape {
@@ -73,10 +77,11 @@ impl Shape {
         self.bytes() * self.multicast
     }
 
-    fn map(self) -> TensorMap {
+    /// The map of its loads.
+    pub fn map(self) -> TensorMap {
         TensorMap {
             base: "data".into(),
-            offset: Expr::zero(),
+            offset: Expr::Const(self.offset.into()),
             element: "f16".into(),
             dims: vec![Expr::Const(self.ground.pitch() / 2), Expr::Const(ROWS)],
             strides: vec![Expr::Const(self.ground.pitch())],
@@ -102,7 +107,9 @@ impl Shape {
     fn name(self) -> String {
         let multicast =
             if self.multicast > 1 { format!(".multicast{}", self.multicast) } else { String::new() };
-        format!("rows{}.inner{}.swizzle{}{multicast}", self.rows, self.inner, self.swizzle)
+        let sharers = if self.sharers > 1 { format!(".sharers{}", self.sharers) } else { String::new() };
+        let offset = if self.offset > 0 { format!(".offset{}", self.offset) } else { String::new() };
+        format!("rows{}.inner{}.swizzle{}{multicast}{sharers}{offset}", self.rows, self.inner, self.swizzle)
     }
 
     fn frame(self, stages: u32, blocks: Blocks) -> Frame {
@@ -120,24 +127,26 @@ impl Shape {
 
 /// Values of the loop: the next column, the parity to wait for, and the first row.
 #[derive(Clone, Copy)]
-struct State {
+pub struct State {
     column: Value,
     phase: Value,
     row: Value,
 }
 
 impl State {
-    fn carried(self) -> Vec<Value> {
+    /// The values, as a loop carries them.
+    pub fn carried(self) -> Vec<Value> {
         vec![self.column, self.phase, self.row]
     }
 
-    fn of(carried: &[Value]) -> Self {
+    /// From what a loop carries.
+    pub fn of(carried: &[Value]) -> Self {
         Self { column: carried[0], phase: carried[1], row: carried[2] }
     }
 }
 
 /// A ring of stages as one warp sees it.
-struct Copies {
+pub struct Copies {
     shape: Shape,
     elected: Value,
     /// First row of this block.
@@ -147,17 +156,21 @@ struct Copies {
 }
 
 impl Copies {
-    fn new(c: &mut Cursor<'_, '_>, shape: Shape, rows: i64) -> Self {
+    /// Copies of one warp, or of the elected lane of another one.
+    pub fn new(c: &mut Cursor<'_, '_>, shape: Shape, rows: i64, warp: Option<Value>) -> Self {
         let rank = (shape.multicast > 1).then(|| c.op(Opcode::ClusterRank, &[], Ty::B32));
-        let elected = c.value(NewInst::new(Opcode::Elect, &[], &[Ty::Pred]));
+        let lane = c.value(NewInst::new(Opcode::Elect, &[], &[Ty::Pred]));
+        let elected = warp.map_or(lane, |w| c.op(Opcode::AndPred, &[lane, w], Ty::Pred));
         let block = c.op(Opcode::CtaidX, &[], Ty::B32);
-        let own = c.mul_imm(block, shape.rows.into());
+        let sharers = c.imm(shape.sharers.trailing_zeros().into());
+        let row = c.int(Opcode::ShrU32, block, sharers);
+        let own = c.mul_imm(row, shape.rows.into());
         let first = c.and_imm(own, rows - 1);
         Self { shape, elected, first, rank }
     }
 
     /// Before a ring of so many stages is filled. That ends at the first column, so that rows end where turns do.
-    fn begin(&self, c: &mut Cursor<'_, '_>, env: &Env, stages: u32) -> State {
+    pub fn begin(&self, c: &mut Cursor<'_, '_>, env: &Env, stages: u32) -> State {
         let columns = self.shape.ground.pitch() / 2 - i64::from(stages * self.shape.inner / 2);
         let column =
             if self.shape.ground == Ground::Memory { c.add_imm(env.zero, columns) } else { env.zero };
@@ -173,7 +186,7 @@ impl Copies {
     }
 
     /// Expects a stage's bytes and loads this block's part of it.
-    fn load(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &mut State, stage: u32) {
+    pub fn load(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &mut State, stage: u32) {
         let barrier = c.add_imm(env.barriers, 8 * i64::from(stage));
         let expect = NewInst::new(Opcode::MbarExpectTx, &[barrier], &[]);
         c.push(expect.attr(Attr::Imm(self.shape.stage().into())).guard(self.guard()));
@@ -206,7 +219,8 @@ impl Copies {
         }
     }
 
-    fn wait(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &State, stage: u32) {
+    /// Waits until a stage has arrived.
+    pub fn wait(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &State, stage: u32) {
         let wait = NewInst::new(Opcode::MbarWait, &[env.barriers, state.phase], &[]);
         c.push(wait.attr(Self::mem(stage)));
     }
@@ -219,7 +233,8 @@ impl Copies {
         self.advance(c, state);
     }
 
-    fn flip(c: &mut Cursor<'_, '_>, state: &mut State) {
+    /// The parity of the next turn round the ring.
+    pub fn flip(c: &mut Cursor<'_, '_>, state: &mut State) {
         let one = c.imm(1);
         state.phase = c.op(Opcode::Xor, &[state.phase, one], Ty::B32);
     }
@@ -246,7 +261,7 @@ pub fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Cas
             bump,
             name,
             |c, env| {
-                let copies = Copies::new(c, shape, shape.ground.rows());
+                let copies = Copies::new(c, shape, shape.ground.rows(), None);
                 let mut state = copies.begin(c, env, stages);
                 c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, 32)));
                 (0..stages).for_each(|s| copies.load(c, env, &mut state, s));
@@ -308,7 +323,7 @@ fn stores(shape: Shape, stages: u32, blocks: Blocks, done: bool, reading: Readin
             bump,
             name,
             |c, env| {
-                let copies = Copies::new(c, shape, ROWS);
+                let copies = Copies::new(c, shape, ROWS, None);
                 let state = copies.begin(c, env, stages);
                 let _ = held.set(copies);
                 state.carried()
@@ -341,8 +356,9 @@ fn stores(shape: Shape, stages: u32, blocks: Blocks, done: bool, reading: Readin
         .sass("UTMASTG", LENGTH)
 }
 
-const fn shape(rows: u32, inner: u32, swizzle: u32) -> Shape {
-    Shape { rows, inner, swizzle, multicast: 1, ground: Ground::Cache }
+/// Rows that stay in the L2.
+pub const fn shape(rows: u32, inner: u32, swizzle: u32) -> Shape {
+    Shape { rows, inner, swizzle, multicast: 1, ground: Ground::Cache, sharers: 1, offset: 0 }
 }
 
 /// All of it.
@@ -373,6 +389,14 @@ pub fn cases() -> Vec<Case> {
     list.push(loads(pair, 1, Blocks::Count(2), latency));
     for n in [4, 8] {
         list.push(loads(pair, n, all, rate(pair)));
+    }
+    let base = shape(128, 128, 128);
+    for s in [32, 64, 96].map(|offset| Shape { offset, ..base }) {
+        list.extend([one, all].map(|blocks| loads(s, 8, blocks, rate(s))));
+    }
+    for s in [base, shape(128, 64, 64), shape(256, 32, 32), Shape { offset: 32, ..base }] {
+        let shared = [2, 4, 8, 16].map(|sharers| Shape { sharers, ..s });
+        list.extend(shared.map(|s| loads(s, 8, all, rate(s))));
     }
     list
 }

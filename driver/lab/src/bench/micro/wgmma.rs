@@ -32,20 +32,27 @@ const GROUPS: u32 = 2;
 const CHAIN: u32 = 8;
 /// Bytes of A (64 rows of 128), then of B (256 rows): one span of K, swizzled.
 const A_BYTES: u32 = 64 * 128;
-const BYTES: u32 = A_BYTES + 256 * 128;
+/// Bytes of both operands.
+pub const BYTES: u32 = A_BYTES + 256 * 128;
 
 /// One shape.
 #[derive(Clone, Copy)]
-struct Shape {
-    name: &'static str,
-    elem: Elem,
-    acc: Elem,
-    n: u16,
-    shared_a: bool,
+pub struct Shape {
+    /// Its name in those of cases.
+    pub name: &'static str,
+    /// Elements of the operands.
+    pub elem: Elem,
+    /// Elements of the accumulator.
+    pub acc: Elem,
+    /// Columns.
+    pub n: u16,
+    /// Whether A is in shared memory or in registers.
+    pub shared_a: bool,
 }
 
 impl Shape {
-    fn regs(self) -> u16 {
+    /// Registers of an accumulator.
+    pub fn regs(self) -> u16 {
         (u32::from(self.n) * self.acc.bits() / 64) as u16
     }
 
@@ -93,14 +100,15 @@ fn descriptors(c: &mut Cursor<'_, '_>, base: Value, offset: u32) -> [Value; 4] {
 
 /// The operands of the products.
 #[derive(Clone, Copy)]
-struct Operands {
+pub struct Operands {
     a: [Value; 4],
     b: [Value; 4],
     /// The A fragment of so many steps, where A is in registers.
     fragment: Value,
 }
 
-fn operands(c: &mut Cursor<'_, '_>, base: Value, thread: Value, steps: u8) -> Operands {
+/// Operands of so many steps, from `base` on.
+pub fn operands(c: &mut Cursor<'_, '_>, base: Value, thread: Value, steps: u8) -> Operands {
     let words: Vec<Value> = (0..4 * i64::from(steps)).map(|i| c.add_imm(thread, i)).collect();
     let regs = words.len() as u16;
     let fragment = c.value(NewInst::new(Opcode::Join, &words, &[Ty::Frag { regs, atom: 4 }]));
@@ -108,7 +116,7 @@ fn operands(c: &mut Cursor<'_, '_>, base: Value, thread: Value, steps: u8) -> Op
 }
 
 /// Fence, products, commit.
-fn group(c: &mut Cursor<'_, '_>, shape: Shape, o: &Operands, acc: Value, steps: u8) -> Value {
+pub fn group(c: &mut Cursor<'_, '_>, shape: Shape, o: &Operands, acc: Value, steps: u8) -> Value {
     let on = c.imm_of(Ty::Pred, 1);
     let mut args = vec![acc, on];
     let cycle = |d: [Value; 4]| d.into_iter().cycle().take(steps.into());
@@ -125,7 +133,8 @@ fn group(c: &mut Cursor<'_, '_>, shape: Shape, o: &Operands, acc: Value, steps: 
     acc
 }
 
-fn wait(c: &mut Cursor<'_, '_>, left: i64) {
+/// Waits until so many groups are left.
+pub fn wait(c: &mut Cursor<'_, '_>, left: i64) {
     c.push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
 }
 
