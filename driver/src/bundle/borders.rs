@@ -11,8 +11,8 @@
 use super::class::SizeClass;
 use super::table::Class;
 use super::{BundleError, Making};
-use crate::enumerate::{Search, choose, predict_roughly};
-use crate::predict::compile_and_predict;
+use crate::enumerate::{Search, choose, predict_roughly, slowed};
+use crate::predict::{Prediction, compile_and_predict};
 use crate::{Compiled, Options};
 use rustc_hash::FxHashMap;
 use warplift_ir::manifest::Packing;
@@ -70,8 +70,7 @@ impl<'k> Pool<'k> {
             let packs = chosen.best.compiled.manifest.arguments.iter().any(|a| a.packing.is_some());
             for candidate in chosen.candidates().take(if packs { OF_SAMPLE } else { 1 }) {
                 let at = pool.member(candidate.mapping, candidate.compiled);
-                let cycles = candidate.prediction.map_or(candidate.cycles, |p| p.cycles);
-                pool.predicted.insert((c, value, at), cycles);
+                pool.predicted.insert((c, value, at), candidate.cycles);
             }
             (making.progress)(done + 1, samples.len());
         }
@@ -86,7 +85,7 @@ impl<'k> Pool<'k> {
         })
     }
 
-    /// Predicted cycles of a member, roughly where a block has too many instructions to walk; infinite where the member
+    /// Cycles of a member, as candidates are compared ([`slowed`]), roughly where a block has too many instructions to walk; infinite where the member
     /// does not serve the sizes.
     fn cycles(&mut self, (c, class): (usize, &SizeClass), value: i64, member: usize) -> f64 {
         let key = (c, value, member);
@@ -97,7 +96,8 @@ impl<'k> Pool<'k> {
         let (kernel, target, sizes) = (self.kernel, self.target, class.at(value));
         let made = compile_and_predict(kernel, mapping, target, &sizes, self.options);
         let roughly = |compiled: &Compiled| predict_roughly(kernel, mapping, compiled, target, &sizes);
-        let cycles = made.map_or(f64::INFINITY, |(c, p)| p.map_or_else(|| roughly(&c), |p| p.cycles));
+        let compared = |p: &Prediction| slowed(p, kernel, mapping, target, &sizes);
+        let cycles = made.map_or(f64::INFINITY, |(c, p)| p.map_or_else(|| roughly(&c), |p| compared(&p)));
         self.predicted.insert(key, cycles);
         cycles
     }

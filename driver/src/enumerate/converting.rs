@@ -15,12 +15,12 @@
 //! of one conversion. Forms of more columns are left to the proposals: there the tensor cores decide.
 
 use super::forms::{Computes, Form, Space, with_warps};
+use super::rough::ROWS;
 use warplift_ir::tile::{Depth, KernelMapping};
 
 /// Columns of a tile at most.
 const COLUMNS: i64 = 64;
-/// Rows of an instruction of a warpgroup, and of a warp.
-const ROWS: i64 = 64;
+/// Rows of an instruction of a warp.
 const WARP_ROWS: i64 = 16;
 /// Warpgroups that compute, and tiles of rows that each takes at most.
 const GROUPS: [u32; 7] = [1, 2, 3, 4, 5, 6, 7];

@@ -13,7 +13,7 @@
 //! has the choices and the formulas.
 
 use super::propose::{ACCUMULATORS, Anchor, mapping};
-use super::rough::{second, slowdown};
+use super::rough::{ROWS, oriented, second, slowdown, slowed};
 use crate::problem::{Sizes, grid_of, least_products, operand_bits, operands, traffic};
 use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{
@@ -31,8 +31,7 @@ const DEPTHS: [i64; 3] = [128, 256, 512];
 /// Bytes of a row of operands that one instruction multiplies, and of a row of a swizzled box.
 const STEP: i64 = 32;
 const BOX: i64 = 128;
-/// Rows of an instruction of a warpgroup, and columns at most.
-const ROWS: i64 = 64;
+/// Columns of an instruction of a warpgroup at most.
 const COLUMNS: i64 = 256;
 /// Blocks that share out a loop, and trips that each has at least.
 const SLICES: [u32; 12] = [2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64];
@@ -398,9 +397,14 @@ impl<'a> Space<'a> {
         let cycles = start + busy.max(self.memory_of(blocks * slices, all, read));
         let ideal = all * self.ideal(form.extents) / f64::from(self.target.multiprocessors);
         let columns = (blocks / self.rows(m)).max(1.0) as u64;
-        let power = slowdown(form.whole.raster, [m as f64, n as f64], columns, self.target);
-        let slowed = cycles * (1.0 + (ideal / cycles).min(1.0) * (power - 1.0));
-        let estimate = slowed + second(busy, own * read, self.target);
+        let groups = match form.computes {
+            Computes::Groups(groups) => groups,
+            Computes::Warps(_) => 0,
+        };
+        let [_, of_instructions] = oriented([m, n], groups);
+        let power = slowdown(form.whole.raster, [m as f64, n as f64], of_instructions, columns, self.target);
+        let estimate =
+            slowed(cycles, ideal / cycles, power, self.target) + second(busy, own * read, self.target);
         Some(Form { floor: start + least.max(self.memory), estimate, busy, ..form })
     }
 
@@ -444,32 +448,35 @@ impl<'a> Space<'a> {
     fn trip(&self, form: &Form) -> (f64, f64, f64) {
         let ([m, n, k], rates) = (form.extents, &self.target.rates);
         let deep = (k as f64 * self.bytes) as i64;
-        let copies = self.copies(m, deep) + self.copies(n, deep) * self.count as f64;
+        let of =
+            |beside: u32| self.copies(m, deep, beside) + self.copies(n, deep, beside) * self.count as f64;
+        // The floor's copies are alone; those of a trip are beside those of all multiprocessors.
+        let (copies, beside) = (of(0), of(self.target.multiprocessors));
         let steps = (deep / STEP).max(1) as f64;
         match form.computes {
             Computes::Groups(groups) => {
-                let (rows, columns) = if m % (ROWS * i64::from(groups)) == 0 { (m, n) } else { (n, m) };
+                let [rows, columns] = oriented([m, n], groups);
                 let products = (rows / ROWS * self.count) as f64 * steps;
                 let all = products * rates.product(columns as u32, true);
                 let own = all / f64::from(groups) + WAIT[0] + WAIT[1] * products / f64::from(groups);
                 let trip = if form.wait == Some(0) { all.max(own) } else { all };
-                (copies, all, trip.max(copies))
+                (copies, all, trip.max(beside))
             }
             Computes::Warps(warps) => {
                 let units =
                     warp_cycles([m, n, deep], i64::from(warps), rates, self.target) * self.count as f64;
-                (copies, units, units.max(copies) + WARP_WAIT)
+                (copies, units, units.max(beside) + WARP_WAIT)
             }
         }
     }
 
-    /// Cycles of the copy engine for an operand of so many rows.
-    fn copies(&self, rows: i64, deep: i64) -> f64 {
+    /// Cycles of the copy engine for an operand of so many rows, beside so many multiprocessors that load.
+    fn copies(&self, rows: i64, deep: i64, beside: u32) -> f64 {
         let (boxes, width) = ((deep as f64 / BOX as f64).ceil(), BOX.min(deep) as f64);
         let high = i64::from(self.target.box_extent);
-        let full = (rows / high) as f64 * self.target.rates.copy(high as f64 * width, high as f64);
-        let rest = (rows % high) as f64;
-        boxes * (full + if rest > 0.0 { self.target.rates.copy(rest * width, rest) } else { 0.0 })
+        let copy = |rows: f64| self.target.copy_beside(rows * width, rows, beside);
+        let (full, rest) = ((rows / high) as f64 * copy(high as f64), (rows % high) as f64);
+        boxes * (full + if rest > 0.0 { copy(rest) } else { 0.0 })
     }
 }
 

@@ -80,8 +80,9 @@ pub struct Candidate {
     pub mapping: Mapping,
     /// The compiled kernel.
     pub compiled: Compiled,
-    /// The prediction, slowed down by power, or a rough estimate. Of candidates within two hundredths the better one by
-    /// its bytes and by its margin to device memory comes first.
+    /// What it takes in cycles of the top clock, slowed down by power: its prediction, or a rough estimate. It compares
+    /// candidates, and is no prediction itself ([`Self::prediction`]). Of candidates within two hundredths the better one
+    /// by its bytes and by its margin to device memory comes first.
     pub cycles: f64,
     /// The prediction; `None` where the walk was too long.
     pub prediction: Option<Prediction>,
@@ -398,11 +399,16 @@ impl Found {
     }
 }
 
-/// A prediction slowed down by power. Power slows a launch down only while its tensor cores are at work: the clock
-/// of a kernel that waits for memory is another one ([`Target::clocks`]).
-fn slowed(p: &Prediction, kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes) -> f64 {
-    let work = (p.floor.products / p.cycles.max(1.0)).min(1.0);
-    p.cycles * (1.0 + work * (rough::power(kernel, mapping, target, sizes) - 1.0))
+/// The cycles by which a prediction is compared with others: slowed down by power, at the top clock.
+pub(crate) fn slowed(
+    p: &Prediction,
+    kernel: &Kernel,
+    mapping: &Mapping,
+    target: &Target,
+    sizes: &Sizes,
+) -> f64 {
+    let work = p.floor.products / p.cycles.max(1.0);
+    rough::slowed(p.cycles, work, rough::power(kernel, mapping, target, sizes), target)
 }
 
 fn is_packed(mapping: &Mapping) -> bool {

@@ -7,7 +7,10 @@ use crate::Compiled;
 use crate::problem::{Sizes, block_work, grid_of, operand_bits};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Estimates, Target};
-use warplift_ir::tile::{Kernel, Mapping, Raster};
+use warplift_ir::tile::{Kernel, Mapping, Products, Raster};
+
+/// Rows of a warpgroup's product.
+pub const ROWS: i64 = 64;
 
 /// Predicted cycles of a multiprocessor for one launch.
 pub fn predict(
@@ -26,11 +29,12 @@ pub fn predict(
         Some(anchor) => {
             let [height, width] = extents(&anchor, mapping);
             let waves = (blocks / multiprocessors).ceil();
-            let slow = feeding(compiled, estimates)
-                * slowdown(mapping.whole.raster, [height, width], grid[1], target);
             let rate = estimates.product_rate * 16.0 / f64::from(operand_bits(&resolved));
-            let steady = multiplications / rate * slow;
-            waves * (steady + epilogue(mapping, compiled, estimates) * height * width / 32768.0)
+            let steady = multiplications / rate * feeding(compiled, estimates);
+            let stored = epilogue(mapping, compiled, estimates) * height * width / 32768.0;
+            let cycles = waves * (steady + stored);
+            let work = blocks * multiplications / rate / multiprocessors / cycles;
+            slowed(cycles, work, power_of(&anchor, mapping, grid[1], target), target)
         }
         None => {
             let threads = f64::from(compiled.manifest.block.max(32));
@@ -64,7 +68,17 @@ pub fn power(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes)
     let Some(anchor) = anchor(kernel) else { return 1.0 };
     let resolved = warplift_isel::map::do_tunables(kernel, mapping).ok();
     let grid = resolved.and_then(|k| grid_of(&k, sizes));
-    grid.map_or(1.0, |grid| slowdown(mapping.whole.raster, extents(&anchor, mapping), grid[1], target))
+    grid.map_or(1.0, |grid| power_of(&anchor, mapping, grid[1], target))
+}
+
+/// What a launch takes at the top clock, if power slows it down so much; `work` is the share of its cycles in which the
+/// tensor cores are at work. The more they are, the lower the clock ([`Target::clocks`]): multiprocessors that wait at the
+/// end leave power to the others. Operands cost power only as far as the clock is below its top.
+pub fn slowed(cycles: f64, work: f64, power: f64, target: &Target) -> f64 {
+    let clocks = &target.clocks;
+    let (clock, full) = (clocks.of_products(work.min(1.0)).burst, clocks.products.burst);
+    let below = (clocks.top - clock) / (clocks.top - full);
+    cycles * clocks.top / clock * (1.0 + below * (power - 1.0))
 }
 
 /// The weight of the second objectives. The median error of predictions is larger (docs/microbenchmarks.md).
@@ -95,6 +109,27 @@ fn extents(anchor: &Anchor<'_>, mapping: &Mapping) -> [f64; 2] {
     })
 }
 
+/// The same in a grid of so many columns of tiles.
+fn power_of(anchor: &Anchor<'_>, mapping: &Mapping, columns: u64, target: &Target) -> f64 {
+    let groups = match mapping.whole.products {
+        Products::MmaSync => 0,
+        _ => mapping.loops.iter().filter_map(|l| l.1.consumers).max().unwrap_or(1),
+    };
+    let [height, width] = extents(anchor, mapping);
+    let [_, of_instructions] = match anchor.turned {
+        true => [width as i64, height as i64],
+        false => oriented([height as i64, width as i64], groups),
+    };
+    slowdown(mapping.whole.raster, [height, width], of_instructions, columns, target)
+}
+
+/// Rows and columns of the instructions of a product of so many rows and columns that warpgroups share, 0 for warps: where
+/// its rows are no multiple of what warpgroups take, it is transposed.
+pub fn oriented([m, n]: [i64; 2], groups: u32) -> [i64; 2] {
+    let own = groups == 0 || m % (ROWS * i64::from(groups)) == 0;
+    if own { [m, n] } else { [n, m] }
+}
+
 /// Slowdown if a ring has only two stages, or if threads load the operands.
 fn feeding(compiled: &Compiled, estimates: &Estimates) -> f64 {
     let depth = compiled.explained.schedule.rings.values().map(|r| r.depth).max();
@@ -105,8 +140,15 @@ fn feeding(compiled: &Compiled, estimates: &Estimates) -> f64 {
     }
 }
 
-/// The same for tiles of this height and width, in a grid of so many columns of tiles.
-pub fn slowdown(raster: Raster, [height, width]: [f64; 2], columns: u64, target: &Target) -> f64 {
+/// The same for tiles of this height and width, whose instructions have so many columns, in a grid of so many columns of
+/// tiles.
+pub fn slowdown(
+    raster: Raster,
+    [height, width]: [f64; 2],
+    of_instructions: i64,
+    columns: u64,
+    target: &Target,
+) -> f64 {
     // A wave of tiles is `along` tiles high. Its width follows from the number of multiprocessors.
     let wave = f64::from(target.multiprocessors);
     let along = match raster {
@@ -116,6 +158,6 @@ pub fn slowdown(raster: Raster, [height, width]: [f64; 2], columns: u64, target:
         Raster::Square => (wave * width / height).sqrt(),
     };
     let read = (along * height + wave / along * width) * 32768.0 / (height * width);
-    let narrow = 1.0 + target.estimates.narrow_slowdown * (256.0 / width - 1.0).max(0.0);
-    narrow * (1.0 + target.estimates.footprint_slowdown * read / 1000.0)
+    let narrow = target.estimates.narrow_slowdown * (256.0 / of_instructions as f64 - 1.0).max(0.0);
+    (1.0 + narrow) * (1.0 + target.estimates.footprint_slowdown * read / 1000.0)
 }

@@ -254,6 +254,10 @@ pub struct Estimates {
     /// Extra cycles for the stores of a 128 x 256 tile: deferred under the next tile, direct through shared memory, and
     /// by plain stores.
     pub epilogue_cycles: [f64; 3],
+    /// Least cycles of a row of a tensor load while all multiprocessors load: the L2 answers so many requests, even for
+    /// rows that several ask for. (Measured on two H100, not on the device of the other rates: 1.44 to 1.57 for rows of 128
+    /// bytes that 8 or 16 blocks share.)
+    pub cache_row_cycles: f64,
     /// Slowdown for each 1000 rows and columns that a wave of tiles reads. The cause is power, not stalls.
     pub footprint_slowdown: f64,
     /// Slowdown of tiles with 128 columns against 256. Narrower instructions read the left operand more often.
@@ -451,6 +455,12 @@ impl Target {
         self.rows.iter().flatten()
     }
 
+    /// Cycles of the copy engine for a box of so many bytes in so many rows, while so many multiprocessors load.
+    pub fn copy_beside(&self, bytes: f64, rows: f64, multiprocessors: u32) -> f64 {
+        let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
+        self.rates.copy(bytes, rows).max(part * rows * self.estimates.cache_row_cycles)
+    }
+
     /// Bytes of shared memory of each block if `blocks` blocks share one multiprocessor.
     pub fn shared_of_resident(&self, blocks: u32) -> u32 {
         let all = self.shared_bytes + self.reserved_shared_bytes;
@@ -484,6 +494,14 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// docs/lab-book/2026-11-26.md: 64 rows of 32 bytes take as many requests to the L2 as 64 of 128.
+    #[test]
+    fn short_rows_of_boxes_cost_requests() {
+        let all = SM90A.multiprocessors;
+        assert_eq!(SM90A.copy_beside(16384.0, 128.0, 1), SM90A.rates.copy(16384.0, 128.0));
+        assert_eq!(SM90A.copy_beside(16384.0, 512.0, all), 768.0);
+    }
 
     #[test]
     fn rows_stand_at_their_opcode() {

@@ -56,6 +56,7 @@ pub static SM90A: Target = Target {
         meeting_cycles: 60.0,
         product_rate: 2048.0,
         epilogue_cycles: [600.0, 2050.0, 8700.0],
+        cache_row_cycles: 1.5,
         footprint_slowdown: 0.0023,
         narrow_slowdown: 0.06,
         shallow_slowdown: 1.16,

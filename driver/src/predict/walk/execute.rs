@@ -118,7 +118,8 @@ impl<'a> Walk<'_, '_, 'a> {
             warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
             return;
         }
-        let cycles = rates.copy(bytes, self.rows(tma.map)) * units.blocks();
+        let (rows, beside) = (self.rows(tma.map), self.scene.multiprocessors);
+        let cycles = self.target.copy_beside(bytes, rows, beside) * units.blocks();
         let begins = units.take(Unit::Tma, start, cycles);
         // What the block asks for the first time comes from device memory.
         let latency = if fresh {
