@@ -67,5 +67,5 @@ for path in sorted((table.HERE / 'tables').glob('*.json')):
 fn tables_name_what_exists() {
     let said = python(TABLES, "");
     let families: Vec<&str> = said.lines().filter_map(|l| l.split(' ').next()).collect();
-    assert_eq!(families, ["attention", "gemm", "products", "rows", "weights"], "{said}");
+    assert_eq!(families, ["attention", "gemm", "library", "products", "rows", "weights"], "{said}");
 }

@@ -325,6 +325,18 @@ class Lane:
             self.times.append(self.timed(self.fitting(WINDOW), self.fitting(SETTLE)))
 
 
+def lane_of(name, callables):
+    """A peer's lane; none, and its reason, where the peer cannot do the work."""
+    try:
+        return [Lane(name, callables)]
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (RuntimeError, NotImplementedError) as error:
+        print(f"{name}: left out: {error}", file=sys.stderr)
+        torch.cuda.synchronize()
+        return []
+
+
 def measure(lanes, regime, rounds, rng):
     """Runs the rounds; the contenders' times are replaced."""
     for lane in lanes:
@@ -419,7 +431,8 @@ def compare(kernels, peers, sizes, options):
     checks = [checked(peers, kernel, sets[0], first, own[0]) for kernel, own in zip(kernels, launches)]
     bind = lambda function: [lambda args=args: function(args) for args in sets]
     lanes = [Lane(kernel.name, own) for kernel, own in zip(kernels, launches)]
-    lanes += [Lane(name, bind(f)) for name, f in contenders(peers, sizes, options.without).items()]
+    for name, function in contenders(peers, sizes, options.without).items():
+        lanes += lane_of(name, bind(function))
     work = peers.work(sizes) if hasattr(peers, "work") else (0, 0)
     rng, rows = random.Random(options.seed), []
     for regime in options.regime.split(","):

@@ -63,11 +63,21 @@ def artifact(kernel, sizes, chosen):
     return "-".join([kernel, *(f"{k}{v}" for k, v in sizes.items())]) if chosen else kernel
 
 
+def decides(table, kernel, sizes, options):
+    """Whether a row's sizes give its launch; the data of others decide, and they have no choice and no prediction."""
+    try:
+        return bool(launch(table, kernel, sizes, options.artifacts))
+    except KeyError as missing:
+        print(f"{kernel}: the row has no {missing}")
+        return False
+
+
 def words(table, kernel, sizes, options):
     """How a row's kernel gets its mapping: by size, or as the table says."""
+    fixed = table["kernels"][kernel].get("fixed", [])
     if options.chosen:
-        return ["--mapping", "auto", "--size", launch(table, kernel, sizes, options.artifacts)]
-    return table["kernels"][kernel].get("options", [])
+        return ["--mapping", "auto", "--size", launch(table, kernel, sizes, options.artifacts), *fixed]
+    return table["kernels"][kernel].get("options", []) + fixed
 
 
 def compile_all(options, jobs):
@@ -91,11 +101,12 @@ def build(options):
     table = family(options.family)
     with tempfile.TemporaryDirectory() as folder:
         texts = {name: source(name, kernel, folder) for name, kernel in table["kernels"].items()}
-        jobs = [(text, table["kernels"][name].get("options", []), name) for name, text in texts.items()]
+        how = lambda kernel: kernel.get("options", []) + kernel.get("fixed", [])
+        jobs = [(text, how(table["kernels"][name]), name) for name, text in texts.items()]
         good = compile_all(options, jobs)
         if options.chosen:
-            good &= compile_all(options, [(texts[kernel], words(table, kernel, sizes, options),
-                                           artifact(kernel, sizes, True)) for kernel, sizes in rows(table)])
+            good &= compile_all(options, [(texts[kernel], words(table, kernel, sizes, options), artifact(kernel, sizes, True))
+                                          for kernel, sizes in rows(table) if decides(table, kernel, sizes, options)])
     sys.exit(0 if good else 1)
 
 
@@ -163,10 +174,12 @@ def prediction(text):
 
 
 def predict(options):
-    """Predicts every row."""
+    """Predicts every row whose sizes give the launch; the data of the others decide."""
     table, path = family(options.family), pathlib.Path(options.out) / f"{options.family}.predicted.jsonl"
     with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8") as file:
         for name, sizes in rows(table):
+            if not decides(table, name, sizes, options):
+                continue
             command = [options.warplift, "explain", source(name, table["kernels"][name], folder)]
             command += words(table, name, sizes, options)
             if not options.chosen:
