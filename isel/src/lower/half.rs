@@ -6,7 +6,7 @@
 
 use super::{Low, Lower};
 use crate::Result;
-use crate::rows::{binary_row, kind};
+use crate::rows::{binary_row, is_half, kind};
 use warplift_ir::machine::{self, Attr, IndexMap, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, UnOp, Value};
@@ -66,9 +66,19 @@ impl Lower<'_, '_> {
         Ok(self.narrowed(wide, elem, regs))
     }
 
+    /// An operand of 16-bit elements, two in each register. Scalars of floats are pairs already, integers fill a register.
+    fn paired(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
+        let (x, map) = self.operand(v)?;
+        if self.k.ty(v).shape().is_some() || is_half(self.k.ty(v).elem()) {
+            return Ok((x, map));
+        }
+        let both = self.at().imm(PAIR_LOW);
+        Ok((self.at().op(Opcode::Prmt, &[x, x, both], Ty::B32), map))
+    }
+
     /// `c ? x : y` of 16-bit elements by masks: `y ⊕ ((x ⊕ y) ∧ c)`.
     pub(super) fn half_select(&mut self, args: &[Value], regs: u16) -> Result<machine::Value> {
-        let (x, y) = (self.operand(args[1])?, self.operand(args[2])?);
+        let (x, y) = (self.paired(args[1])?, self.paired(args[2])?);
         let (c, map) = match self.env.get(&args[0]).cloned() {
             Some(Low::Splat(c)) => (c, IndexMap::Whole),
             _ => self.operand(args[0])?,
