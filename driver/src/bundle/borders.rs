@@ -85,8 +85,8 @@ impl<'k> Pool<'k> {
         })
     }
 
-    /// Cycles of a member, as candidates are compared ([`slowed`]), roughly where a block has too many instructions to walk; infinite where the member
-    /// does not serve the sizes.
+    /// Cycles of a member, as candidates are compared ([`slowed`]), roughly where a block has too many instructions to
+    /// walk; infinite where the member does not serve the sizes.
     fn cycles(&mut self, (c, class): (usize, &SizeClass), value: i64, member: usize) -> f64 {
         let key = (c, value, member);
         if let Some(&known) = self.predicted.get(&key) {

@@ -199,6 +199,13 @@ def tiles(starts, rows):
     return [(g, f) for g in range(len(starts) - 1) for f in range(starts[g], starts[g + 1], rows)]
 
 
+def lists(starts):
+    """What the kernels and the peer know of groups that start there: tiles of 128 rows, offsets and ends."""
+    of = tiles(starts, 128)
+    return dict(offsets=numbers(starts), ends=numbers(starts[1:]), group=numbers([g for g, _ in of]),
+                first=numbers([f for _, f in of]), tiles=len(of))
+
+
 def grouped(t):
     """PyTorch's grouped product, in bf16."""
     a, b = wide(t, "a", "b")
@@ -212,11 +219,8 @@ class Grouped:
 
     @staticmethod
     def make(s):
-        starts = groups(s)
-        of = tiles(starts, 128)
         return dict(a=normal(s["rows"], s["k"]), b=normal(s["groups"], s["n"], s["k"]), c=poison(s["rows"], s["n"]),
-                    offsets=numbers(starts), ends=numbers(starts[1:]), group=numbers([g for g, _ in of]),
-                    first=numbers([f for _, f in of]), tiles=len(of))
+                    **lists(groups(s)))
 
     peers = {"PyTorch, bf16": grouped}
 
@@ -234,14 +238,11 @@ class Moe:
     @staticmethod
     def make(s):
         count = s["tokens"] * s["top"]
-        starts = groups(dict(groups=s["experts"], rows=count))
-        of = tiles(starts, 128)
         order = torch.randperm(count, device="cuda")
         token = order // s["top"]
         return dict(a=normal(s["tokens"], s["k"]), b=normal(s["experts"], s["n"], s["k"]), c=poison(count, s["n"]),
                     weights=torch.rand(count, device="cuda"), order=order.to(INT), place=order, token=token,
-                    offsets=numbers(starts), ends=numbers(starts[1:]), group=numbers([g for g, _ in of]),
-                    first=numbers([f for _, f in of]), tiles=len(of), to=poison(count, s["n"]).view(torch.bfloat16))
+                    to=poison(count, s["n"]).view(torch.bfloat16), **lists(groups(dict(groups=s["experts"], rows=count))))
 
     @staticmethod
     def routed(t):

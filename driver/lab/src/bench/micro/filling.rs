@@ -17,7 +17,7 @@ use warplift_ir::types::Elem;
 /// Stages of the ring.
 const STAGES: u32 = 4;
 /// Stages that are loaded before they are waited for: the others keep warps that lag by less than two groups from missing a
-/// phase. Warpgroups that share the tensor cores lag by one at most.
+/// phase. Nothing else keeps the warpgroups together than the tensor cores, at which they take turns.
 const AHEAD: u32 = 2;
 /// Warpgroups that take turns.
 const WARPGROUPS: u32 = 2;
