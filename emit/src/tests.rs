@@ -161,6 +161,12 @@ fn attr_of(op: Opcode) -> Attr {
         | Opcode::StGlobal8
         | Opcode::StShared8
         | Opcode::RedGlobalAddS32
+        | Opcode::RedSharedAddF32
+        | Opcode::RedSharedAddS32
+        | Opcode::RedSharedMinS32
+        | Opcode::RedSharedMaxS32
+        | Opcode::RedSharedMinU32
+        | Opcode::RedSharedMaxU32
         | Opcode::AtomIncU32
         | Opcode::AtomIncRelaxedU32
         | Opcode::RedGlobalMinS32
@@ -208,7 +214,7 @@ fn plain(op: Opcode) -> bool {
     use Opcode::*;
     let special = [
         Const, Undef, Join, Slice, Pick, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma,
-        MmaSync, CpAsync, TmaLoad, BulkLoad, TmaStore,
+        MmaSync, CpAsync, TmaLoad, BulkLoad, TmaStore, ArrayBase,
     ];
     !special.contains(&op)
 }

@@ -182,3 +182,28 @@ fn what_has_no_meaning_is_refused() {
     assert!(printed.contains(" : i32[4] scope cluster order acq_rel where "), "{printed}");
     assert_eq!(parse_file(&printed, "f.tile").unwrap().kernels[0].to_string(), printed);
 }
+
+/// Updates of one kind commute. Others, and those whose result somebody takes, come behind what other threads updated before.
+#[test]
+fn updates_of_several_kinds_keep_their_order() {
+    let text =
+        "kernel ordered(x: ptr<i32> align 16, y: ptr<i32> align 16, z: ptr<i32>, w: ptr<i32>, n: i32) {
+        grid 2
+        gx = view x : i32[n] fill -1
+        gy = view y : i32[2, 64]
+        gz = view z : i32[2, 64]
+        gw = view w : i32[2, 64]
+        i = block_index
+        own = subview gy[i, _]
+        at = load gx[i*256] : i32[256]
+        one = full 1 : i32[256]
+        atomic_add own[at], one
+        line = iota 0 : i32[64]
+        atomic_max own[line], full 5 : i32[64]
+        store gz[i, 0], expand_dims(atomic_add own[63 - line], line : i32[64], 0)
+        store gw[i, 0], expand_dims(load own[0] : i32[64], 0)
+    }
+    mapping ordered { kernel: warps 4 }";
+    let x: Vec<i32> = (0..512).map(|i| i * 37 % 73 - 3).collect();
+    check(text, &[("n", 512)], &[("x", Given::I32(&x))]);
+}

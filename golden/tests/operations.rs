@@ -58,6 +58,7 @@ const TRIES: &[(&[&str], &str)] = &[
     (&["atomic_min", "atomic_max", "atomic_exchange"], "@ gq[i*B], u"),
     (&["atomic_cas"], "r = @ gq[i*B], u, u + 1 : i32[B] store go[i*B], cast(r, f32)"),
     (&["workspace"], "s = @ n, 2 : f32 gs = view s : f32[n] store gs[i*B], t"),
+    (&["shared"], "s = @ f32[B] store s[0], t store go[i*B], load s[0] : f32[B]"),
     (&["arrive"], "c = workspace 1 : u32 gc = view c : u32[1] e = @ gc[0], 3 if e { store go[i*B], t }"),
     (&["mma"], "p = full 0.0 : f32[64, 64] a = load gh[0, 0] : f16[64, 64] store g2[i, 0], @ p, a, a"),
 ];

@@ -48,8 +48,7 @@ fn an_assert_in_a_branch_is_no_fact() {
 /// Indices and extents of 64 bits compile; scalars of a byte are not loaded.
 #[test]
 fn loaded_scalars_are_words_or_halves() {
-    let body =
-        "gx = view s : i8[n]\n z = load gx[0] : i8\n gy = view y : f32[n]\n store gy[0], full 1.0 : f32[B]";
+    let body = "gx = view s : i8[n]\n z = load gx[0] : i8\n gy = view y : f32[n]\n store gy[cast(z, i32)], full 1.0 : f32[B]";
     let said = message("s: ptr<i8>, n: i64", body, "kernel: warps 4");
     assert!(said.contains("`load` of i8 scalars does not compile") && said.contains("f.tile:5:"), "{said}");
 }

@@ -14,6 +14,9 @@ const FUEL: u32 = 4096;
 /// Bytes to whose multiples a launch aligns every workspace.
 pub const WORKSPACE_ALIGN: i64 = 256;
 
+/// Bytes to whose multiples arrays in shared memory are aligned.
+pub const SHARED_ALIGN: i64 = 128;
+
 /// Spends one unit; false if none is left.
 fn spend(fuel: &mut u32) -> bool {
     let left = *fuel > 0;
@@ -52,6 +55,7 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
                 }
                 Op::Assume(promise) => lcm(of(0), promise.multiple),
                 Op::Workspace => WORKSPACE_ALIGN,
+                Op::Shared { .. } => SHARED_ALIGN,
                 Op::Select => gcd(of(1), of(2)),
                 _ => 1,
             }
@@ -282,6 +286,13 @@ pub fn trips(kernel: &Kernel, inst: Inst) -> Option<u32> {
     u32::try_from((high - low).max(0).saturating_add(step - 1) / step).ok()
 }
 
+/// Whether a tile of so many elements from an index on certainly lies inside an extent.
+pub fn lies_inside(kernel: &Kernel, index: Value, tile: u32, extent: Value) -> bool {
+    let last = at_most(kernel, index).map(|at| at.saturating_add(tile.into()));
+    let fits = || Some(last? <= kernel.int_const(extent)?);
+    is_never_negative(kernel, index) && fits() == Some(true)
+}
+
 /// A bound that the value certainly does not exceed.
 pub fn at_most(kernel: &Kernel, value: Value) -> Option<i64> {
     at_most_of(kernel, value, &mut { FUEL })
@@ -318,6 +329,7 @@ fn at_most_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
         }
         // Both give 0 or less for a negative number.
         BinOp::Div => Some(of(0)?.max(0) / by?),
+        BinOp::Rem => Some(by? - 1),
         BinOp::CeilDiv => Some(of(0)?.max(0).saturating_add(by? - 1) / by?),
         // A subtraction from a negative number may wrap around.
         BinOp::Sub if args.iter().all(|&v| is_never_negative(kernel, v)) => of(0),

@@ -89,11 +89,17 @@ pub(crate) fn reads_tile(k: &Kernel, inst: Inst) -> bool {
     loads_tile(k, inst) || matches!(k.insts[inst].op, Op::LoadGather { .. })
 }
 
+/// Whether an access is to an array in shared memory.
+pub(crate) fn in_shared(k: &Kernel, access: Inst) -> bool {
+    Window::of(k, k.args(access)[0]).is_some_and(|w| w.is_shared(k))
+}
+
 /// The operands of an instruction that are places or counts.
 pub(crate) fn index_operands(k: &Kernel, inst: Inst) -> std::ops::Range<usize> {
     let all = k.args(inst).len();
     match k.insts[inst].op {
         Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => 1..all,
+        Op::Shared { .. } => 0..all,
         Op::LoadGather { masked } => 1..all - usize::from(masked),
         ref op if op.is_write() => op.indices(all),
         Op::For => 0..3,

@@ -16,7 +16,7 @@ const MAX_RANK: usize = 5;
 /// A view resolved to its argument.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The `view` instruction.
+    /// The `view` instruction, or the `shared` one.
     pub whole: Inst,
     /// Dimensions of the whole view that are kept, in order.
     pub kept: SmallVec<[usize; 5]>,
@@ -25,11 +25,11 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window of a view; `None` if neither `view` nor `subview` defines it.
+    /// The window of a view; `None` if nothing that makes views defines it.
     pub fn of(k: &Kernel, view: Value) -> Option<Self> {
         let def = k.def(view)?;
         match &k.insts[def].op {
-            Op::View { .. } => {
+            Op::View { .. } | Op::Shared { .. } => {
                 let (kept, fixed) = ((0..rank(k, def)).collect(), SmallVec::new());
                 Some(Self { whole: def, kept, fixed })
             }
@@ -49,9 +49,20 @@ impl Window {
         }
     }
 
-    /// The pointer argument.
+    /// The value that stands for the memory: the pointer argument, or the whole view of an array in shared memory.
     pub fn pointer(&self, k: &Kernel) -> Value {
-        k.args(self.whole)[0]
+        if self.is_shared(k) { k.result(self.whole) } else { k.args(self.whole)[0] }
+    }
+
+    /// Whether it is of an array in shared memory.
+    pub fn is_shared(&self, k: &Kernel) -> bool {
+        matches!(k.insts[self.whole].op, Op::Shared { .. })
+    }
+
+    /// Extents, and strides behind them.
+    fn numbers<'k>(&self, k: &'k Kernel) -> &'k [Value] {
+        let args = k.args(self.whole);
+        if self.is_shared(k) { args } else { &args[1..] }
     }
 
     /// The value of a load outside the view.
@@ -64,7 +75,7 @@ impl Window {
 
     /// Extent of a dimension of the whole view.
     pub fn extent(&self, k: &Kernel, whole: usize) -> Value {
-        k.args(self.whole)[1 + whole]
+        self.numbers(k)[whole]
     }
 
     /// The kept dimension whose stride is known to be 1.
@@ -76,10 +87,9 @@ impl Window {
 
     /// The factors of a stride in elements.
     fn steps<'k>(&self, k: &'k Kernel, whole: usize) -> Option<&'k [Value]> {
-        let args = k.args(self.whole);
-        let Op::View { strided, .. } = k.insts[self.whole].op else { return None };
-        let rank = rank(k, self.whole);
-        Some(if strided { &args[1 + rank + whole..2 + rank + whole] } else { &args[2 + whole..] })
+        let (numbers, rank) = (self.numbers(k), rank(k, self.whole));
+        let strided = matches!(k.insts[self.whole].op, Op::View { strided: true, .. });
+        Some(if strided { &numbers[rank + whole..1 + rank + whole] } else { &numbers[1 + whole..] })
     }
 
     /// A number that is known to divide the stride.
@@ -161,6 +171,9 @@ impl Window {
 
     /// Why a tensor map cannot describe the view's memory.
     fn strides_refused(&self, k: &Kernel, ways: Ways) -> Option<String> {
+        if self.is_shared(k) {
+            return Some("it lies in shared memory".to_owned());
+        }
         let Some(outer) = self.outer(k) else { return Some("no dimension has stride 1".to_owned()) };
         let bits = i64::from(k.ty(k.result(self.whole)).elem().bits());
         if !is_multiple(k, self.pointer(k), 16) {
@@ -206,9 +219,10 @@ impl Window {
 }
 
 fn rank(k: &Kernel, view: Inst) -> usize {
-    let args = k.args(view).len() - 1;
+    let args = k.args(view).len();
     match k.insts[view].op {
-        Op::View { strided: true, .. } => args / 2,
-        _ => args,
+        Op::View { strided: true, .. } => (args - 1) / 2,
+        Op::Shared { .. } => args,
+        _ => args - 1,
     }
 }

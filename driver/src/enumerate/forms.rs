@@ -391,8 +391,10 @@ impl<'a> Space<'a> {
             false => waves * (trips * trip + around + each * tile),
         };
         let busy = busy + self.added_up(&form);
-        // A cluster's blocks wait for each other.
-        let busy = if form.whole.cluster > 1 { 1.03 * busy } else { busy };
+        // A cluster's blocks wait for each other, at the start most of all.
+        let launched = if form.whole.persistent { 1.0 } else { waves };
+        let late = launched * self.target.estimates.cluster_start_cycles;
+        let busy = if form.whole.cluster > 1 { 1.03 * busy + late } else { busy };
         let read = ((m + n * self.count) * form.extents[2]) as f64 * self.bytes;
         let cycles = start + busy.max(self.memory_of(blocks * slices, all, read));
         let ideal = all * self.ideal(form.extents) / f64::from(self.target.multiprocessors);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  shared   32 banks of 4 bytes      cycles = different words in the busiest bank, for each group of lanes that moves 128 bytes
+//!  updates  the same banks             cycles = lanes in the busiest bank, also those of one word
 //!  global   sectors of 32 bytes      bytes  = 32 x different sectors
 //! ```
 
@@ -28,6 +29,8 @@ const PERIOD: i64 = WORD * BANKS as i64;
 pub enum Access {
     /// Cycles in which shared memory moves so many bytes a lane.
     Shared(u32),
+    /// Cycles in which every lane updates a word of shared memory (measured: a lane after the other, of a bank or of a word).
+    Updates,
     /// Cycles of so many matrices, whose rows are where the lanes say.
     Matrices(u32),
     /// Bytes that global memory moves for so many bytes a lane.
@@ -52,6 +55,7 @@ impl Access {
     fn of(self, lanes: &Lanes, active: u32) -> f64 {
         match self {
             Self::Shared(bytes) => shared_cycles(lanes, active, bytes.into()),
+            Self::Updates => f64::from(busiest_bank(lanes, active).max(1)),
             Self::Matrices(count) => matrix_cycles(lanes, count.into()),
             Self::Global(bytes) => (sectors(lanes, active, bytes.into()) as i64 * SECTOR) as f64,
         }
@@ -61,6 +65,7 @@ impl Access {
     pub fn anywhere(self) -> f64 {
         match self {
             Self::Shared(bytes) => least_cycles(bytes.into()) * RANDOM_LANES_OF_A_BANK,
+            Self::Updates => RANDOM_LANES_OF_A_BANK,
             Self::Matrices(count) => f64::from(count) * RANDOM_LANES_OF_A_BANK,
             Self::Global(bytes) => f64::from(bytes) * WARP as f64,
         }
@@ -102,6 +107,14 @@ fn conflicts(lanes: &Lanes, active: u32, group: usize, words: i64) -> f64 {
         cycles += counts.into_iter().max().unwrap_or(0);
     }
     f64::from(cycles)
+}
+
+/// Lanes in the bank that most of them address.
+fn busiest_bank(lanes: &Lanes, active: u32) -> u32 {
+    let mut counts = [0_u32; BANKS];
+    let active = lanes.iter().enumerate().filter(|(l, _)| active >> l & 1 == 1);
+    active.for_each(|(_, at)| counts[at.div_euclid(WORD).rem_euclid(BANKS as i64) as usize] += 1);
+    counts.into_iter().max().unwrap_or(0)
 }
 
 /// The different sectors that the lanes touch with `bytes` each.
@@ -154,6 +167,21 @@ mod tests {
         assert_eq!(shared_cycles(&each(|l| 2 * l), u32::MAX, 2.0), 1.0, "two lanes share a word");
         assert_eq!(shared_cycles(&each(|_| 64), u32::MAX, 4.0), 1.0, "all lanes share a word");
         assert_eq!(shared_cycles(&each(|l| 128 * l), 0xff, 4.0), 8.0, "only eight lanes take part");
+    }
+
+    /// Cycles of an update of each lane, measured by `warplift bench micro atomics.red.shared` on an H100.
+    #[test]
+    fn updates_of_a_bank_come_one_after_the_other() {
+        for (of, cycles) in [
+            (each(|l| 4 * l), 1.0),
+            (each(|l| 8 * l), 2.0),
+            (each(|l| 32 * l), 8.0),
+            (each(|l| l / 2 * 4), 2.0),
+            (each(|l| l / 8 * 4), 8.0),
+        ] {
+            assert_eq!(Access::Updates.of(&of, u32::MAX), cycles, "{of:?}");
+        }
+        assert_eq!(Access::Updates.of(&each(|_| 0), 0b1011), 3.0, "lanes that take part");
     }
 
     #[test]

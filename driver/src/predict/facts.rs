@@ -124,6 +124,32 @@ pub fn is_atomic(op: Opcode) -> bool {
     )
 }
 
+/// Whether it updates an array in shared memory.
+pub fn is_shared_atomic(op: Opcode) -> bool {
+    use Opcode::*;
+    matches!(
+        op,
+        RedSharedAddF32
+            | RedSharedAddS32
+            | RedSharedMinS32
+            | RedSharedMaxS32
+            | RedSharedMinU32
+            | RedSharedMaxU32
+            | RedSharedAddF16
+            | RedSharedAddBf16
+            | RedSharedAddF16x2
+            | RedSharedAddBf16x2
+            | AtomSharedAddU32
+            | AtomSharedAddF32
+            | AtomSharedMinS32
+            | AtomSharedMaxS32
+            | AtomSharedMinU32
+            | AtomSharedMaxU32
+            | AtomSharedExchB32
+            | AtomSharedCasB32
+    )
+}
+
 fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
     use Opcode::*;
     let count = match data.attr {
@@ -133,6 +159,7 @@ fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
     match data.op {
         LdGlobal | StGlobal => Some((Unit::Tma, 4.0 * LANES * count)),
         op if is_atomic(op) => Some((Unit::Tma, 4.0 * LANES * count)),
+        op if is_shared_atomic(op) => Some((Unit::Lsu, 4.0 * LANES)),
         LdGlobal8 | StGlobal8 => Some((Unit::Tma, LANES)),
         LdGlobal64 => Some((Unit::Tma, 8.0 * LANES)),
         LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),

@@ -220,6 +220,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let (program, scheduled) = (self.program, self.program.scheduled);
         let mut setup = Warp::new("setup", &scheduled.setup, &program.setup, 0, scheduled.threads / 32);
         setup.share = units.share(setup.warps);
+        if scheduled.launch.cluster > 1 {
+            setup.now = self.target.estimates.cluster_start_cycles;
+        }
         while !setup.ended {
             self.step(&mut setup, units)?;
         }

@@ -13,7 +13,7 @@ use super::value_sets::Numbers;
 use super::{Problem, extents, grid_of};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
-use warplift_ir::tile::{Block, Inst, Kernel, Op, ReduceOp, Value};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, ReduceOp, Value};
 
 /// Contents of arrays by name, as they lie in memory.
 type Arrays = BTreeMap<String, Vec<u8>>;
@@ -325,7 +325,8 @@ impl<'p, 'o> Visit<'p, 'o> {
             (Some((from, _)), Some((_, to)), Some(step)) if from < to => {
                 self.counters += 1;
                 let count = (to.saturating_sub(from).saturating_add(step - 1)) / step;
-                Numbers::counter(self.counters, from, step, count)
+                // The first of each block, if blocks begin at different ones.
+                self.number(args[0]).with(BinOp::Add, &Numbers::counter(self.counters, 0, step, count))
             }
             (Some(_), Some(_), Some(_)) => return,
             _ => Numbers::Any,
@@ -336,16 +337,32 @@ impl<'p, 'o> Visit<'p, 'o> {
 
     fn choose(&mut self, inst: Inst) {
         let blocks = &self.kernel.insts[inst].blocks;
+        let taken = self.decided(self.kernel.args(inst)[0]).map(|c| usize::from(!c));
+        let blocks = taken.map_or(&blocks[..], |t| blocks.get(t).map_or(&[], std::slice::from_ref));
         blocks.iter().for_each(|&b| self.block(b));
         let yields = |b: Block| {
             let last = self.kernel.blocks[b].insts.last();
             last.map(|&i| self.kernel.args(i).iter().map(|&v| self.number(v)).collect::<Vec<_>>())
         };
         let all: Vec<_> = blocks.iter().filter_map(|&b| yields(b)).collect();
-        if let [first, second] = all.as_slice() {
+        if let Some((first, rest)) = all.split_first() {
             for (k, &result) in self.kernel.results(inst).iter().enumerate() {
-                self.known.insert(result, first[k].or(&second[k]));
+                self.known.insert(result, rest.iter().fold(first[k].clone(), |all, b| all.or(&b[k])));
             }
+        }
+    }
+
+    /// Whether a condition holds in every block, where it is the same in all.
+    fn decided(&self, condition: Value) -> Option<bool> {
+        let def = self.kernel.def(condition)?;
+        let args = self.kernel.args(def);
+        let single = |n: usize| self.number(args[n]).single();
+        match &self.kernel.insts[def].op {
+            Op::Int(v) => Some(*v != 0),
+            Op::Compare(op) => Some(op.holds(&single(0)?, &single(1)?)),
+            Op::Binary(BinOp::And) => Some(self.decided(args[0])? && self.decided(args[1])?),
+            Op::Binary(BinOp::Or) => Some(self.decided(args[0])? || self.decided(args[1])?),
+            _ => None,
         }
     }
 }
@@ -474,5 +491,24 @@ mod tests {
         let found = of(text, "m=1024,n=512,at=3", &[]);
         assert_eq!(found, [[1024.0 * 32.0, 0.0], [0.0, 4096.0]]);
         assert_eq!(of(text, "m=1024,n=2,at=1", &[])[0][0], 8192.0, "no more than there is");
+    }
+
+    /// Blocks share out the iterations of a loop; a branch that the sizes decide counts by its own side.
+    #[test]
+    fn loops_begin_where_their_blocks_say() {
+        let text = "kernel strided(x: ptr<f32> align 16, y: ptr<f32> align 16, z: ptr<f32> align 16, n: i32, k: i32) {
+            tunable B = 64
+            grid 8
+            gx = view x : f32[n]
+            gy = view y : f32[n]
+            gz = view z : f32[n]
+            i = block_index
+            for t in i..cdiv(n, B) step 8 {
+                if k <= 4 { store gz[t*B], load gx[t*B] : f32[B] } else { store gz[t*B], load gy[t*B] : f32[B] }
+            }
+        }
+        mapping strided { B = 64 kernel: warps 2 }";
+        assert_eq!(of(text, "n=6400,k=4", &[]), [[25600.0, 0.0], [0.0, 0.0], [0.0, 25600.0]]);
+        assert_eq!(of(text, "n=6400,k=5", &[]), [[0.0, 0.0], [25600.0, 0.0], [0.0, 25600.0]]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::arith::Undefined;
 use super::compute;
-use super::memory::{Memory, OutOfBounds};
+use super::memory::{BufferId, Memory};
 use super::number::{Number, cast};
 use super::tile::{Extents, Tile, each_index};
 use super::value::{Val, View};
@@ -17,6 +17,8 @@ type Result<T> = std::result::Result<T, Fault>;
 
 /// Bits of a workspace at most: 2 GiB.
 const MAX_WORKSPACE: i64 = 1 << 34;
+/// Bits of an array in shared memory at most: 1 MiB, more than any target has.
+const MAX_SHARED: i64 = 1 << 23;
 
 /// Where a program stands among the others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -218,6 +220,7 @@ impl<'a> Program<'a> {
             }
             Op::Assume(promise) => self.assume(inst, promise),
             Op::Workspace => self.workspace(inst, elem),
+            Op::Shared { .. } => self.shared(inst, elem),
             Op::Arrive => self.arrive(inst),
             Op::View { strided, fill } => self.view(inst, *strided, *fill),
             Op::SubView(kept) => self.sub_view(inst, kept),
@@ -381,6 +384,18 @@ impl Program<'_> {
         Ok(Val::Ptr(self.memory.kept(&name, bytes), 0))
     }
 
+    /// An array of the block, whose content is not defined. The layout changes nothing that a program can see.
+    fn shared(&mut self, inst: Inst, elem: Elem) -> Result<Val> {
+        let extents: SmallVec<[i64; 5]> =
+            self.args(inst)?.iter().map(|v| v.number(0).as_i64().clamp(0, MAX_SHARED)).collect();
+        let strides = row_major(&extents)?;
+        let bits = extents.iter().try_fold(i64::from(elem.bits()), |n, &e| n.checked_mul(e));
+        let bits = bits.filter(|&n| n <= MAX_SHARED).ok_or(Undefined("a shared array is too large"))?;
+        let name = format!("{}'s shared array {}", self.kernel.name, inst.index());
+        let buffer = self.memory.undefined(&name, (bits as usize).div_ceil(8));
+        Ok(Val::View(Rc::new(View { buffer, offset: 0, first: 0, extents, strides, fill: 0.0 })))
+    }
+
     /// Counts this block at an element; whether it is the last one.
     fn arrive(&mut self, inst: Inst) -> Result<Val> {
         let access = self.access(inst)?;
@@ -451,7 +466,7 @@ impl Program<'_> {
         each_index(&extents, |index| {
             let number = match access.place(elem, numbers.len(), index) {
                 None => Ok(fill),
-                Some(bit) => self.memory.read(access.view.buffer, bit, elem),
+                Some(bit) => read(self.memory, access.view.buffer, bit, elem),
             };
             numbers.push(number.unwrap_or_else(|e| {
                 failed = Some(e);
@@ -459,7 +474,7 @@ impl Program<'_> {
             }));
         });
         match failed {
-            Some(e) => Err(e.into()),
+            Some(e) => Err(e),
             None => Ok(Tile::from_fn(elem, extents, |i| numbers[i])),
         }
     }
@@ -487,7 +502,7 @@ impl Program<'_> {
             }));
         });
         match failed {
-            Some(e) => Err(e.into()),
+            Some(e) => Err(e),
             None => Ok(Tile::from_fn(tile.elem, tile.extents.clone(), |i| old[i])),
         }
     }
@@ -524,7 +539,7 @@ fn update(
     elem: Elem,
     bit: i128,
     (new, expected): (Number, Option<Number>),
-) -> std::result::Result<Number, OutOfBounds> {
+) -> Result<Number> {
     if let Some(log) = &mut memory.log {
         let at = (view.buffer, bit);
         let atomic = op.atomic();
@@ -535,13 +550,23 @@ fn update(
     }
     let (old, value) = match op.atomic() {
         Some(op) => {
-            let old = memory.read(view.buffer, bit, elem)?;
+            let old = read(memory, view.buffer, bit, elem)?;
             let changes = expected.is_none_or(|e| e == old);
             (old, if changes { super::atomic(op, elem, old, new) } else { old })
         }
         None => (new, new),
     };
-    memory.write(view.buffer, bit, elem, value).map(|()| old)
+    memory.write(view.buffer, bit, elem, value)?;
+    Ok(old)
+}
+
+/// The element at a bit, if it is defined.
+fn read(memory: &Memory, buffer: BufferId, bit: i128, elem: Elem) -> Result<Number> {
+    let number = memory.read(buffer, bit, elem)?;
+    match memory.is_defined(buffer, bit, elem) {
+        true => Ok(number),
+        false => Err(Undefined("an element of a shared array is read before it is stored").into()),
+    }
 }
 
 /// An extent or stride of a view. Wide ones saturate.

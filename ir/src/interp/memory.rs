@@ -15,6 +15,8 @@ struct Buffer {
     bytes: Vec<u8>,
     /// Bytes up to which views extend it.
     limit: usize,
+    /// The bits that are written, where the content is not defined from the start.
+    defined: Option<Vec<u8>>,
 }
 
 /// The memory that a kernel works on, and what it printed.
@@ -57,7 +59,7 @@ impl Memory {
     /// arrays whose extents come from memory.
     pub fn add_open(&mut self, name: &str, bytes: Vec<u8>, limit: usize) -> BufferId {
         let name = name.to_owned();
-        self.buffers.push(Buffer { name, bytes, limit });
+        self.buffers.push(Buffer { name, bytes, limit, defined: None });
         BufferId(self.buffers.len() - 1)
     }
 
@@ -67,6 +69,20 @@ impl Memory {
         let buffer = &mut self.buffers[id.0];
         buffer.bytes.resize(bytes.max(buffer.bytes.len()), 0);
         id
+    }
+
+    /// The buffer of this name, of so many bytes, none of which is defined.
+    pub(super) fn undefined(&mut self, name: &str, bytes: usize) -> BufferId {
+        let id = self.kept(name, bytes);
+        self.buffers[id.0].defined = Some(vec![0; bytes]);
+        id
+    }
+
+    /// Whether an element is written, or was there from the start. It lies inside.
+    pub(super) fn is_defined(&self, id: BufferId, bit: i128, elem: Elem) -> bool {
+        let defined = self.buffers.get(id.0).and_then(|b| b.defined.as_ref());
+        let all = u64::MAX >> (64 - elem.bits());
+        defined.is_none_or(|bits| get(bits, bit as usize, elem.bits()) == all)
     }
 
     /// A view reaches this many bits of a buffer: an open one grows. What lies beyond is found when it is accessed.
@@ -126,8 +142,11 @@ impl Memory {
         value: Number,
     ) -> Result<(), OutOfBounds> {
         let at = self.check(id, bit, elem.bits())?;
-        let bytes = &mut self.buffers[id.0].bytes;
-        put(bytes, at, elem.bits(), to_bits(elem, value));
+        let buffer = &mut self.buffers[id.0];
+        put(&mut buffer.bytes, at, elem.bits(), to_bits(elem, value));
+        if let Some(defined) = &mut buffer.defined {
+            put(defined, at, elem.bits(), u64::MAX);
+        }
         Ok(())
     }
 

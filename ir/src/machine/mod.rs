@@ -133,11 +133,11 @@ impl IndexMap {
     }
 }
 
-/// A plain access to global memory. Two accesses with the same pointer and footprint touch the same bytes only in one
+/// A plain access to an array in global memory, or to one that the text keeps in shared memory. Two accesses with the same pointer and footprint touch the same bytes only in one
 /// thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GlobalAccess {
-    /// Number of the pointer argument.
+    /// Number of the array: of the pointer argument, or of the array in shared memory with [`GlobalAccess::IN_BLOCK`] set.
     pub pointer: u32,
     /// Number of the tile with the layout that gives its elements to threads.
     pub footprint: u32,
@@ -151,6 +151,14 @@ impl GlobalAccess {
     pub const FIXED: u32 = u32::MAX >> 1;
     /// Set in the footprint of an access by tiles of indices: in another iteration other threads may touch the same.
     pub const SCATTERED: u32 = 1 << 31;
+
+    /// Set in the number of an array in the block's shared memory.
+    pub const IN_BLOCK: u32 = 1 << 31;
+
+    /// Whether the array lies in the block's shared memory, where a tile finds what the tile before left.
+    pub fn is_in_block(&self) -> bool {
+        self.pointer & Self::IN_BLOCK != 0
+    }
 
     /// Whether the data decides which thread touches what.
     pub fn is_scattered(self) -> bool {
@@ -248,7 +256,7 @@ pub enum Attr {
         /// Registers.
         count: u8,
     },
-    /// The same in global memory, before `sched`.
+    /// The same in an array, before `sched`.
     GlobalMem {
         /// Bytes added to the address.
         offset: i32,

@@ -25,6 +25,8 @@ pub enum BufferKind {
     Staging,
     /// One copy with barriers around it. Threads fill and read it; tensor cores may read it.
     Scratch,
+    /// An array of the text. Threads access it as they access global memory: see [`GlobalAccess`].
+    Array,
 }
 
 impl BufferKind {

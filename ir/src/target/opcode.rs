@@ -81,6 +81,7 @@ opcodes! {
     LdParam64 "ld.param.b64" &[], &[B64], Pure "sm_10";
     ParamAddr "param.addr" &[], &[B64], Pure "sm_20";
     SharedBase "shared.base" &[], &[B32], Pure "sm_10";
+    ArrayBase "array.base" &[], &[B32], Pure "sm_10";
     ToGlobal "cvta.to.global" &[B64], &[B64], Pure "sm_20";
     Uniform "uniform" &[B32], &[B32], Pure "sm_30";
     AddS32 "add.s32" &[B32, B32], &[B32], Pure "sm_10";
@@ -219,6 +220,16 @@ opcodes! {
     RedGlobalAddBf16 "red.add.bf16" &[B64, B16], &[], Write "sm_90";
     RedGlobalAddF16x2 "red.add.f16x2" &[B64, B32], &[], Write "sm_60";
     RedGlobalAddBf16x2 "red.add.bf16x2" &[B64, B32], &[], Write "sm_90";
+    RedSharedAddF32 "red.shared.add.f32" &[B32, B32], &[], Write "sm_20";
+    RedSharedAddS32 "red.shared.add.s32" &[B32, B32], &[], Write "sm_12";
+    RedSharedMinS32 "red.shared.min.s32" &[B32, B32], &[], Write "sm_12";
+    RedSharedMaxS32 "red.shared.max.s32" &[B32, B32], &[], Write "sm_12";
+    RedSharedMinU32 "red.shared.min.u32" &[B32, B32], &[], Write "sm_12";
+    RedSharedMaxU32 "red.shared.max.u32" &[B32, B32], &[], Write "sm_12";
+    RedSharedAddF16 "red.shared.add.f16" &[B32, B16], &[], Write "sm_70";
+    RedSharedAddBf16 "red.shared.add.bf16" &[B32, B16], &[], Write "sm_90";
+    RedSharedAddF16x2 "red.shared.add.f16x2" &[B32, B32], &[], Write "sm_60";
+    RedSharedAddBf16x2 "red.shared.add.bf16x2" &[B32, B32], &[], Write "sm_90";
     AtomAddU32 "atom.add.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomIncU32 "atom.inc.acq_rel.u32" &[B64, B32], &[B32], Order "sm_70";
     AtomIncRelaxedU32 "atom.inc.u32" &[B64, B32], &[B32], Order "sm_20";
@@ -229,6 +240,14 @@ opcodes! {
     AtomMaxU32 "atom.max.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomExchB32 "atom.exch.b32" &[B64, B32], &[B32], Order "sm_10";
     AtomCasB32 "atom.cas.b32" &[B64, B32, B32], &[B32], Order "sm_10";
+    AtomSharedAddU32 "atom.shared.add.u32" &[B32, B32], &[B32], Order "sm_12";
+    AtomSharedAddF32 "atom.shared.add.f32" &[B32, B32], &[B32], Order "sm_20";
+    AtomSharedMinS32 "atom.shared.min.s32" &[B32, B32], &[B32], Order "sm_12";
+    AtomSharedMaxS32 "atom.shared.max.s32" &[B32, B32], &[B32], Order "sm_12";
+    AtomSharedMinU32 "atom.shared.min.u32" &[B32, B32], &[B32], Order "sm_12";
+    AtomSharedMaxU32 "atom.shared.max.u32" &[B32, B32], &[B32], Order "sm_12";
+    AtomSharedExchB32 "atom.shared.exch.b32" &[B32, B32], &[B32], Order "sm_12";
+    AtomSharedCasB32 "atom.shared.cas.b32" &[B32, B32, B32], &[B32], Order "sm_12";
     Wgmma "wgmma" &[Any], &[Any], Order "sm_90a";
     WgmmaFence "wgmma.fence" &[], &[], Order "sm_90a";
     WgmmaCommit "wgmma.commit" &[], &[], Order "sm_90a";
@@ -310,6 +329,38 @@ impl Opcode {
     /// Whether it stays though nothing reads its results: it has an effect, or is a promise that the simulator checks.
     pub fn stays(self) -> bool {
         !self.is_pure() || matches!(self, Self::Assume | Self::Assume64)
+    }
+
+    /// The same access to an array in the block's shared memory, whose address has 32 bits. Not all that access global
+    /// memory have one.
+    pub fn in_shared(self) -> Option<Self> {
+        Some(match self {
+            Self::LdGlobal8 => Self::LdShared8,
+            Self::LdGlobal16 => Self::LdShared16,
+            Self::LdGlobal => Self::LdShared,
+            Self::StGlobal8 => Self::StShared8,
+            Self::StGlobal16 => Self::StShared16,
+            Self::StGlobal => Self::StShared,
+            Self::RedGlobalAddF32 => Self::RedSharedAddF32,
+            Self::RedGlobalAddS32 => Self::RedSharedAddS32,
+            Self::RedGlobalMinS32 => Self::RedSharedMinS32,
+            Self::RedGlobalMaxS32 => Self::RedSharedMaxS32,
+            Self::RedGlobalMinU32 => Self::RedSharedMinU32,
+            Self::RedGlobalMaxU32 => Self::RedSharedMaxU32,
+            Self::RedGlobalAddF16 => Self::RedSharedAddF16,
+            Self::RedGlobalAddBf16 => Self::RedSharedAddBf16,
+            Self::RedGlobalAddF16x2 => Self::RedSharedAddF16x2,
+            Self::RedGlobalAddBf16x2 => Self::RedSharedAddBf16x2,
+            Self::AtomAddU32 => Self::AtomSharedAddU32,
+            Self::AtomAddF32 => Self::AtomSharedAddF32,
+            Self::AtomMinS32 => Self::AtomSharedMinS32,
+            Self::AtomMaxS32 => Self::AtomSharedMaxS32,
+            Self::AtomMinU32 => Self::AtomSharedMinU32,
+            Self::AtomMaxU32 => Self::AtomSharedMaxU32,
+            Self::AtomExchB32 => Self::AtomSharedExchB32,
+            Self::AtomCasB32 => Self::AtomSharedCasB32,
+            _ => return None,
+        })
     }
 
     /// Whether it is a copy into shared memory that completes on a barrier.

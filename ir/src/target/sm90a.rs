@@ -50,6 +50,7 @@ pub static SM90A: Target = Target {
         // Times of `a16w4` on layers of 10 blocks (docs/performance.md), by a line through k = 4096 and 14336: 1.06 to 1.38
         // us at k = 0, of which 1,900 cycles are the block's own begin and end.
         overlapped_start_cycles: 500.0,
+        cluster_start_cycles: 1900.0,
         product_issue_cycles: 13.0,
         products_ahead: 2,
         beside_products: 0.58,
@@ -156,6 +157,7 @@ static ROWS: Rows = rows! {
     LdParam64 "ld.param.b64 $d, [$p]" Lsu 30 2 10 "";
     ParamAddr "mov.b64 $d, $p; cvta.param.u64 $d, $d" Alu 4 2 77 "";
     SharedBase "mov.u32 $d, smem" Alu 4 2 10 "";
+    ArrayBase "" None 0 0 10 "";
     ToGlobal "cvta.to.global.u64 $d, $0" Alu 4 2 10 "";
     Uniform "shfl.sync.idx.b32 $d, $0, 0, 31, -1" Lsu 24 2 60 "";
     AddS32 "add.s32 $d, $0, $1" Alu 4 2 10 "";
@@ -294,6 +296,16 @@ static ROWS: Rows = rows! {
     RedGlobalAddBf16 "red.global.add.noftz.bf16 [$0$o], $1" Lsu 500 8 78 "RED";
     RedGlobalAddF16x2 "red.global.add.noftz.f16x2 [$0$o], $1" Lsu 500 8 62 "RED";
     RedGlobalAddBf16x2 "red.global.add.noftz.bf16x2 [$0$o], $1" Lsu 500 8 78 "RED";
+    RedSharedAddF32 "red.shared.add.f32 [$0$o], $1" Lsu 30 197 20 "";
+    RedSharedAddS32 "red.shared.add.s32 [$0$o], $1" Lsu 30 4 20 "ATOMS";
+    RedSharedMinS32 "red.shared.min.s32 [$0$o], $1" Lsu 30 4 20 "ATOMS";
+    RedSharedMaxS32 "red.shared.max.s32 [$0$o], $1" Lsu 30 4 20 "ATOMS";
+    RedSharedMinU32 "red.shared.min.u32 [$0$o], $1" Lsu 30 4 20 "ATOMS";
+    RedSharedMaxU32 "red.shared.max.u32 [$0$o], $1" Lsu 30 4 20 "ATOMS";
+    RedSharedAddF16 "red.shared.add.noftz.f16 [$0$o], $1" Lsu 30 197 62 "";
+    RedSharedAddBf16 "red.shared.add.noftz.bf16 [$0$o], $1" Lsu 30 197 78 "";
+    RedSharedAddF16x2 "red.shared.add.noftz.f16x2 [$0$o], $1" Lsu 30 197 62 "";
+    RedSharedAddBf16x2 "red.shared.add.noftz.bf16x2 [$0$o], $1" Lsu 30 197 78 "";
     AtomAddU32 "atom.global.add.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomIncU32 "atom.acq_rel.gpu.global.inc.u32 $d, [$0$o], $1" Lsu 700 8 60 "ATOM";
     AtomIncRelaxedU32 "atom.global.inc.u32 $d, [$0$o], $1" Lsu 500 8 20 "ATOM";
@@ -304,6 +316,14 @@ static ROWS: Rows = rows! {
     AtomMaxU32 "atom.global.max.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomExchB32 "atom.global.exch.b32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomCasB32 "atom.global.cas.b32 $d, [$0$o], $1, $2" Lsu 500 8 20 "";
+    AtomSharedAddU32 "atom.shared.add.u32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
+    AtomSharedAddF32 "atom.shared.add.f32 $d, [$0$o], $1" Lsu 395 197 20 "";
+    AtomSharedMinS32 "atom.shared.min.s32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
+    AtomSharedMaxS32 "atom.shared.max.s32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
+    AtomSharedMinU32 "atom.shared.min.u32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
+    AtomSharedMaxU32 "atom.shared.max.u32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
+    AtomSharedExchB32 "atom.shared.exch.b32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
+    AtomSharedCasB32 "atom.shared.cas.b32 $d, [$0$o], $1, $2" Lsu 50 4 20 "ATOMS";
     Wgmma "" Tensor 0 128 80 "HGMMA";
     WgmmaFence "wgmma.fence.sync.aligned" Sync 2 2 80 "WARPGROUP.ARRIVE";
     WgmmaCommit "wgmma.commit_group.sync.aligned" Sync 2 2 80 "";

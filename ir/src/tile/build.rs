@@ -32,6 +32,7 @@ mod access;
 use super::names::{is_ident, is_reserved};
 use super::typing::{Types, Typing, same_type};
 use super::*;
+use crate::layout::Layout;
 use cranelift_entity::EntityRef;
 use smallvec::smallvec;
 
@@ -419,6 +420,12 @@ impl KernelBuilder {
     /// An array of so many elements, the product of the extents, that no argument holds.
     pub fn workspace(&mut self, extents: &[Value], elem: Elem) -> Result<Value> {
         self.value(Op::Workspace, extents, Some(Type::Ptr(elem)))
+    }
+
+    /// A view of an array of constant extents in the block's shared memory; see [`Op::Shared`].
+    pub fn shared(&mut self, extents: &[Value], elem: Elem, layout: Option<Layout>) -> Result<Value> {
+        let rank = u8::try_from(extents.len()).unwrap_or(u8::MAX);
+        self.value(Op::Shared { layout: layout.map(Box::new) }, extents, Some(Type::View(elem, rank)))
     }
 
     /// Whether this block is the last of `n` to arrive at an element.

@@ -122,7 +122,7 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 37] = [
+const FORMS: [(&str, Form); 38] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
@@ -148,6 +148,7 @@ const FORMS: [(&str, Form); 37] = [
     ("load", form(1, 1, true, true)),
     ("store", form(2, 2, true, false)),
     ("workspace", form(1, MAX_RANK, true, true)),
+    ("shared", form(0, 0, true, false)),
     ("arrive", form(2, 2, true, false)),
     ("mma", form(3, 3, true, false)),
     ("gather", form(3, 3, false, false)),
@@ -308,6 +309,7 @@ impl Op {
             Self::Load | Self::LoadGather { .. } => "load",
             Self::Store | Self::StoreScatter { .. } => "store",
             Self::Workspace => "workspace",
+            Self::Shared { .. } => "shared",
             Self::Arrive => "arrive",
             Self::Mma => "mma",
             Self::Gather(_) => "gather",

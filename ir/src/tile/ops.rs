@@ -2,6 +2,7 @@
 //! operations. Operands stand in the order in which each variant names them.
 
 use super::{Assumption, Dim, MAX_RANK};
+use crate::layout::Layout;
 use crate::types::Elem;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -272,6 +273,12 @@ pub enum Op {
     /// `extent..`: an array of so many elements, the product, that no argument holds. It is zero before the first launch
     /// and keeps its content from launch to launch.
     Workspace,
+    /// `extent..`: a view of an array of constant extents in the block's shared memory. Its content is not defined until the
+    /// block stores it. The layout says where an element lies, `(d0, d1, ..)` to `m`; without one the array is row-major.
+    Shared {
+        /// Where elements lie.
+        layout: Option<Box<Layout>>,
+    },
     /// `view, index.., n`: counts this block at an element of a view of u32, and gives a bool: whether it is the `n`-th.
     /// The `n`-th sets the element back to zero, and sees everything that the blocks before it wrote before they
     /// arrived. Outside the view nothing is counted, and no block is the last.
@@ -347,12 +354,17 @@ impl Op {
         )
     }
 
-    /// Whether it reads global memory.
+    /// Whether it reads an array.
     pub fn is_read(&self) -> bool {
         matches!(self, Self::Load | Self::LoadGather { .. })
     }
 
-    /// Whether it writes or updates global memory.
+    /// Whether it makes an array: two that read the same are two arrays.
+    pub fn is_allocation(&self) -> bool {
+        matches!(self, Self::Workspace | Self::Shared { .. })
+    }
+
+    /// Whether it writes or updates an array.
     pub fn is_write(&self) -> bool {
         matches!(
             self,

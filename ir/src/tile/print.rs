@@ -223,6 +223,12 @@ impl<'a> Printer<'a> {
                 self.list(f, args)?;
                 write!(f, " : {}", result.map_or(Elem::Bool, Type::elem))
             }
+            Op::Shared { layout } => {
+                write!(f, "shared {}[", result.map_or(Elem::Bool, Type::elem))?;
+                self.list(f, args)?;
+                f.write_char(']')?;
+                layout.as_ref().map_or(Ok(()), |l| write!(f, " layout \"{l}\""))
+            }
             _ if op.is_write() => self.access(f, op, args, ty),
             Op::Print(text) => {
                 write!(f, "print {}", StrText(text))?;

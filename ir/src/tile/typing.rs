@@ -156,6 +156,7 @@ impl Typing<'_> {
             Op::SubView(kept) => self.sub_view(kept),
             Op::Load | Op::AsyncCopy => self.load(),
             Op::Workspace => self.workspace(),
+            Op::Shared { .. } => self.shared(),
             Op::Assume(promise) => self.assume(promise),
             Op::Arrive => self.arrive(),
             Op::LoadGather { masked } => self.load_gather(*masked),
@@ -278,6 +279,16 @@ impl Typing<'_> {
             Some(Type::Ptr(elem)) => Ok(Type::Ptr(elem)),
             _ => self.bad_result("a pointer"),
         }
+    }
+
+    fn shared(&self) -> Result<Type> {
+        let Some(Type::View(elem, rank)) = self.want else {
+            return self.bad_result("a view");
+        };
+        self.attribute("the rank", rank.into(), 1, MAX_RANK as i64)?;
+        self.count(rank.into())?;
+        (0..self.args.len()).try_for_each(|i| self.index_arg(i))?;
+        Ok(Type::View(elem, rank))
     }
 
     fn assume(&self, promise: &Assumption) -> Result<Type> {

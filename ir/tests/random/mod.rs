@@ -144,6 +144,7 @@ impl Random<'_> {
         let want = match op {
             Op::Cast | Op::Int(_) | Op::Float(_) => Type::Scalar(elem),
             Op::Workspace => Type::Ptr(elem),
+            Op::Shared { .. } => Type::View(elem, args.len() as u8),
             _ => Type::Tile(elem, self.shape()),
         };
         if let Ok(inst) = self.b.inst(op, &args, Some(want)) {
@@ -166,10 +167,9 @@ impl Random<'_> {
     }
 
     fn op(&mut self) -> Op {
-        let d = self.choices.below(2) as u8;
+        let (d, dim) = (self.choices.below(2) as u8, self.dim());
         let reduce = self.choices.of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Xor]);
         let float = self.choices.of(&FLOATS);
-        let dim = self.dim();
         let elem = self.choices.of(&ELEMS);
         self.choices.of(&[
             Op::Int(i64::from(d)),
@@ -205,6 +205,7 @@ impl Random<'_> {
             Op::Store,
             Op::Atomic(AtomicOp::Add),
             Op::Workspace,
+            Op::Shared { layout: None },
             Op::Arrive,
             Op::LoadGather { masked: false },
             Op::StoreScatter { masked: false },

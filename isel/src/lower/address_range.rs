@@ -22,7 +22,7 @@ impl Lower<'_, '_> {
     /// The facts that the launch must check if threads address a view's elements.
     pub(super) fn limit_steps(&mut self, view: Value) -> Result<()> {
         let k = self.k;
-        let Some(window) = Window::of(k, view) else { return Ok(()) };
+        let Some(window) = Window::of(k, view).filter(|w| !w.is_shared(k)) else { return Ok(()) };
         let bits = k.ty(view).elem().bits();
         let name = k.params.iter().find(|p| p.value == window.pointer(k)).map_or("?", |p| &p.name);
         let all = window.kept.iter().copied().chain(window.fixed.iter().map(|f| f.0));
@@ -67,7 +67,7 @@ impl Lower<'_, '_> {
         Some((p.facts.min, p.facts.max.min(most)))
     }
 
-    /// `pointer + index * step`. The step is a number of elements in 32 bits (`None`: 1), or of bytes in 64 bits.
+    /// `pointer + index * step`, in shared memory with 32 bits. The step is a number of elements in 32 bits (`None`: 1), or of bytes in 64 bits.
     pub(super) fn step(
         &mut self,
         pointer: machine::Value,
@@ -85,7 +85,9 @@ impl Lower<'_, '_> {
             None => (index, self.at().imm(i64::from(bits / 8))),
             Some(s) => (index, self.bytes_of(s, bits)),
         };
-        self.at().op(Opcode::MadWideS32, &[index, scale, pointer], Ty::B64)
+        let near = self.func.ty(pointer) == Ty::B32;
+        let (row, ty) = if near { (Opcode::MadS32, Ty::B32) } else { (Opcode::MadWideS32, Ty::B64) };
+        self.at().op(row, &[index, scale, pointer], ty)
     }
 
     /// A stride that is not known at launch, as bytes in 64 bits: its factors are not bounded.

@@ -11,7 +11,7 @@ use super::coords::register_coord;
 use crate::Result;
 use crate::tiles::layout_error;
 use warplift_ir::layout::{Axis, Builder, Layout};
-use warplift_ir::machine::{self, Attr, Guard, NewInst, Place, Ty};
+use warplift_ir::machine::{self, Attr, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{AtomicOp, Inst, Value};
 use warplift_ir::types::Elem;
@@ -57,10 +57,10 @@ impl Lower<'_, '_> {
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
             let operands = given.iter().map(|&x| self.pick(x, vec![e as u16])).collect::<Vec<_>>();
-            let guard = Some(Guard { pred: inside, negated: false });
+            let guard = self.guard(inside);
             let attr = self.global_attr(inst, a.offset(&at), 1, access);
             let args = [&[address], &operands[..]].concat();
-            let new = NewInst::new(row, &args, &[Ty::B32]).attr(attr).guard(guard);
+            let new = NewInst::new(self.spaced(row, address)?, &args, &[Ty::B32]).attr(attr).guard(guard);
             parts.push(self.at().value(new));
         }
         let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(registers as u16)]);

@@ -46,6 +46,7 @@ mod scalar_load;
 mod scan;
 mod select;
 mod shared;
+mod shared_array;
 mod small_floats;
 mod staged;
 mod store_operand;
@@ -147,10 +148,8 @@ struct Lower<'k, 'a> {
     looped: Vec<LoopMapping>,
     /// Arguments that must be packed.
     packings: Vec<(String, Packing)>,
-    /// Numbers of the footprints of plain accesses.
-    footprints: FxHashMap<order::Footprint, u32>,
-    /// For scalars and views that are computed twice, the first one.
-    first_of: FxHashMap<Value, Value>,
+    /// What tells plain accesses apart.
+    known: order::Known,
 }
 
 /// Machine instructions and values for each operation of the tile IR, for which there is room from the start.
@@ -208,8 +207,7 @@ pub fn do_lower<'a>(
         has_tma: false,
         looped: Vec::new(),
         packings: Vec::new(),
-        footprints: FxHashMap::default(),
-        first_of: FxHashMap::default(),
+        known: order::Known::default(),
     };
     if mapping.whole.cluster <= 1 && mapping.whole.epilogue != Epilogue::Warps {
         l.zero_points = l.find_zero_points();
@@ -365,6 +363,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Mma => self.lower_product(inst),
             Op::Atomic(op) | Op::AtomicScatter { op, .. } => self.lower_atomic(inst, *op),
             Op::Workspace => self.lower_workspace(inst),
+            Op::Shared { layout } => self.lower_shared_array(inst, layout.as_deref()),
             Op::Arrive => self.lower_arrive(inst),
             Op::Reduce(op, axis) => self.lower_reduce(inst, *op, *axis),
             Op::Scan(op, axis) => self.lower_scan(inst, *op, *axis),

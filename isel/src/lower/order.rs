@@ -14,16 +14,27 @@ use crate::tiles::{memory, written};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
-use warplift_ir::tile::{BinOp, Block, Inst, Op, Type, Value};
+use warplift_ir::tile::{AtomicOp, BinOp, Block, Inst, Op, Type, Value};
 
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
-/// tiles count as one, because such tiles share no element. Atomic updates have no footprint: they need no order
-/// among each other. An access of one thread has no layout. One by tiles of indices has one of its own: the data decides what its threads touch.
+/// tiles count as one, because such tiles share no element. Atomic updates of one kind whose results nobody takes
+/// need no order among each other. An access of one thread has no layout. One by tiles of indices has one of its own: the data decides what its threads touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Footprint {
-    Atomic,
+    Atomic(AtomicOp),
     Tile(Value, Vec<Index>, Option<Box<Layout>>),
     Scattered(Inst),
+}
+
+/// The footprints and arrays of a kernel.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Numbers of the footprints of plain accesses.
+    pub footprints: FxHashMap<Footprint, u32>,
+    /// Numbers of the arrays in shared memory, by their views.
+    pub shared_arrays: FxHashMap<Value, u32>,
+    /// For scalars and views that are computed twice, the first one.
+    pub first_of: FxHashMap<Value, Value>,
 }
 
 /// An index, and its constant distance from it modulo the tile.
@@ -38,15 +49,28 @@ impl Lower<'_, '_> {
             Op::Load if is_repeated(layout) => {
                 return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
             }
-            Op::Atomic(_) | Op::AtomicScatter { .. } => Footprint::Atomic,
-            Op::LoadGather { .. } | Op::StoreScatter { .. } => Footprint::Scattered(inst),
+            Op::Atomic(op) | Op::AtomicScatter { op, old: false, .. } => Footprint::Atomic(*op),
+            Op::AtomicScatter { .. } if !self.gathers(inst) => {
+                let operands = k.args(inst);
+                self.footprint(&operands[..op.indices(operands.len()).end], layout)
+            }
+            Op::LoadGather { .. } | Op::StoreScatter { .. } | Op::AtomicScatter { .. } => {
+                Footprint::Scattered(inst)
+            }
             Op::Store => self.footprint(&k.args(inst)[..k.args(inst).len() - 1], layout),
             _ => self.footprint(k.args(inst), layout),
         };
         let scattered = matches!(footprint, Footprint::Scattered(_));
-        let next = self.footprints.len() as u32 + 1;
+        let next = self.known.footprints.len() as u32 + 1;
         let next = if scattered { next | GlobalAccess::SCATTERED } else { next };
-        GlobalAccess { pointer, footprint: *self.footprints.entry(footprint).or_insert(next) }
+        GlobalAccess { pointer, footprint: *self.known.footprints.entry(footprint).or_insert(next) }
+    }
+
+    /// Whether an access has tiles of indices.
+    fn gathers(&self, inst: Inst) -> bool {
+        let (k, args) = (self.k, self.k.args(inst));
+        let at = k.insts[inst].op.indices(args.len());
+        args[at].iter().any(|&v| matches!(k.ty(v), Type::Tile(..)))
     }
 
     /// The access of one thread for its block. It has an own footprint: every other access is of another thread.
@@ -54,10 +78,10 @@ impl Lower<'_, '_> {
         let index = |&v: &Value| (v, 0);
         let at = self.k.args(inst);
         let footprint = Footprint::Tile(at[0], at[1..].iter().map(index).collect(), None);
-        let next = self.footprints.len() as u32 + 1;
+        let next = self.known.footprints.len() as u32 + 1;
         GlobalAccess {
             pointer: self.pointer_number(inst),
-            footprint: *self.footprints.entry(footprint).or_insert(next),
+            footprint: *self.known.footprints.entry(footprint).or_insert(next),
         }
     }
 
@@ -68,9 +92,12 @@ impl Lower<'_, '_> {
         GlobalAccess { pointer: self.pointer_number(inst), footprint }
     }
 
-    /// The number of the pointer argument behind an access; the workspace has the number behind the last.
+    /// The number of the array behind an access; the workspace has the number behind the last argument.
     fn pointer_number(&self, inst: Inst) -> u32 {
         let pointer = self.memory(inst);
+        if let Some(&number) = pointer.and_then(|p| self.known.shared_arrays.get(&p)) {
+            return GlobalAccess::IN_BLOCK | number;
+        }
         let params = &self.k.params;
         params.iter().position(|p| Some(p.value) == pointer).unwrap_or(params.len()) as u32
     }
@@ -93,7 +120,7 @@ impl Lower<'_, '_> {
 
     /// The first value that is computed like this one.
     fn first(&self, v: Value) -> Value {
-        self.first_of.get(&v).copied().unwrap_or(v)
+        self.known.first_of.get(&v).copied().unwrap_or(v)
     }
 
     fn spelled(&self, values: &[Value]) -> Vec<Value> {
@@ -109,11 +136,12 @@ impl Lower<'_, '_> {
                 && d.blocks.is_empty()
                 && !d.op.has_effect()
                 && !d.op.is_read()
+                && !d.op.is_allocation()
                 && !matches!(k.ty(v), Type::Tile(..))
             {
                 let key = (format!("{:?} {:?}", d.op, k.ty(v)), self.spelled(k.args(inst)));
                 let first = *known.entry(key).or_insert(v);
-                self.first_of.insert(v, first);
+                self.known.first_of.insert(v, first);
             }
             for &b in &d.blocks {
                 self.find_first(b, known);

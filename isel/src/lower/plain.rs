@@ -13,8 +13,11 @@ use super::indexed::Each;
 use super::long::is_long;
 use super::{Low, Lower, View};
 use crate::Result;
+use crate::facts::lies_inside;
 use crate::plan::Fill;
+use crate::tiles::{accessed, extents};
 use crate::vector::{is_equal_along, vector_elements};
+use crate::window::Window;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
@@ -30,8 +33,12 @@ pub(super) struct Access {
     start: Vec<machine::Value>,
     /// Indices and masks of single elements.
     each: Each,
-    /// Contiguous dimension.
+    /// Contiguous dimension, along which constants are part of the access.
     unit: Option<usize>,
+    /// The dimensions along which all of the tile lies inside the view.
+    within: Vec<bool>,
+    /// Dimension along which elements lie side by side, and how many at most.
+    run: Option<(usize, u64)>,
     /// Bits of an element.
     bits: u32,
     rows: FxHashMap<Vec<u64>, machine::Value>,
@@ -44,6 +51,11 @@ impl Access {
     /// Lets only the owner of an element touch it.
     pub(super) fn owned_by(&mut self, owner: Option<machine::Value>) {
         self.owner = owner;
+    }
+
+    /// Whether it accesses shared memory.
+    fn is_shared(&self, func: &machine::Func<'_>) -> bool {
+        func.ty(self.view.base) == Ty::B32
     }
 
     /// Constant byte offset of a register's coordinates.
@@ -105,19 +117,42 @@ impl Lower<'_, '_> {
                 }
             });
         }
+        let within = self.within(inst, &each);
         let unit = view.strides.iter().position(Option::is_none);
         let unit = unit.filter(|&u| is_equal_along(k, inst, u));
+        let run = match &view.placed {
+            Some(placed) => placed.run().filter(|r| is_equal_along(k, inst, r.0)),
+            None => unit.map(|u| (u, u64::MAX)),
+        };
+        let unit = unit.filter(|_| view.placed.is_none());
         Ok(Access {
             view,
             start,
             each,
             unit,
+            within,
+            run,
             bits: elem.bits(),
             rows: FxHashMap::default(),
             bounds: FxHashMap::default(),
             inside: FxHashMap::default(),
             owner: None,
         })
+    }
+
+    /// The dimensions along which the facts say that all of an accessed tile lies inside.
+    fn within(&self, inst: Inst, each: &Each) -> Vec<bool> {
+        let k = self.k;
+        let args = k.args(inst);
+        let shape = extents(k, accessed(k, inst));
+        let Some(window) = Window::of(k, args[0]) else { return vec![false; shape.len()] };
+        let whole = |(d, &of): (usize, &usize)| {
+            let tile = shape.get(d).copied().unwrap_or(u32::MAX);
+            !each.gathers(d) && lies_inside(k, args[1 + d], tile, window.extent(k, of))
+        };
+        // Where a fixed index is outside, everything is.
+        let fixed = window.fixed.iter().all(|&(d, at)| lies_inside(k, at, 1, window.extent(k, d)));
+        window.kept.iter().enumerate().map(|at| fixed && whole(at)).collect()
     }
 
     /// Address of the element at a register's coordinates, less the constant part.
@@ -129,13 +164,24 @@ impl Lower<'_, '_> {
         if let Some(&v) = a.rows.get(&key) {
             return v;
         }
-        let mut pointer = a.view.base;
-        for (d, &moved) in key.iter().enumerate() {
-            let index = self.index(a, d, moved, at);
-            pointer = self.step(pointer, index, a.view.strides[d], a.bits);
-        }
+        let indices: Vec<_> = key.iter().enumerate().map(|(d, &moved)| self.index(a, d, moved, at)).collect();
+        let pointer = self.element_address(&a.view, &indices, a.bits);
         a.rows.insert(key, pointer);
         pointer
+    }
+
+    /// Address of the element of a view with these indices.
+    pub(super) fn element_address(
+        &mut self,
+        view: &View,
+        at: &[machine::Value],
+        bits: u32,
+    ) -> machine::Value {
+        if let Some(placed) = &view.placed {
+            return self.placed_address(view, placed, at, bits);
+        }
+        let steps = at.iter().zip(&view.strides);
+        steps.fold(view.base, |pointer, (&index, &stride)| self.step(pointer, index, stride, bits))
     }
 
     /// The index along a dimension of the element at a register's coordinates. `moved` is its coordinate there.
@@ -164,7 +210,8 @@ impl Lower<'_, '_> {
             return p;
         }
         let mut all = a.owner;
-        for &(d, moved) in &key {
+        let bounded: Vec<(usize, u64)> = key.iter().copied().filter(|k| !a.within[k.0]).collect();
+        for (d, moved) in bounded {
             let p = self.bound(a, d, moved, at);
             all = Some(self.both(all, p));
         }
@@ -175,6 +222,13 @@ impl Lower<'_, '_> {
         let p = all.unwrap_or_else(|| self.at().imm_of(Ty::Pred, 1));
         a.inside.insert(key, p);
         p
+    }
+
+    /// The guard of an access; `None` where the condition is always true.
+    pub(super) fn guard(&self, inside: machine::Value) -> Option<Guard> {
+        let def = self.func.def(inside).map(|d| &self.func.insts[d]);
+        let always = def.is_some_and(|d| d.op == Opcode::Const && d.attr == Attr::Imm(1));
+        (!always).then_some(Guard { pred: inside, negated: false })
     }
 
     /// Whether an index lies inside the view along a dimension.
@@ -201,10 +255,10 @@ impl Lower<'_, '_> {
     }
 
     /// Elements that one access of this layout moves.
-    fn vector(&self, inst: Inst, tile: Value, layout: &Layout, unit: Option<usize>) -> u64 {
-        let Some(u) = unit else { return 1 };
+    fn vector(&self, inst: Inst, tile: Value, layout: &Layout, run: Option<(usize, u64)>) -> u64 {
+        let Some((u, most)) = run else { return 1 };
         let facts = u64::from(vector_elements(self.k, inst, tile));
-        layout.contiguous(Axis::Reg, Axis::Dim(u as u8)).min(facts).max(1)
+        layout.contiguous(Axis::Reg, Axis::Dim(u as u8)).min(facts).min(most).max(1)
     }
 
     /// The tile in registers.
@@ -213,7 +267,7 @@ impl Lower<'_, '_> {
         let elem = self.k.ty(result).elem();
         let regs = self.registers(elem, layout)?;
         let mut a = self.access(inst, layout, elem)?;
-        let vector = self.vector(inst, result, layout, a.unit);
+        let vector = self.vector(inst, result, layout, a.run);
         let access = self.global_access(inst, layout);
         if vector == 1 && elem.bits() < 8 && vector_elements(self.k, inst, result) * elem.bits() >= 8 {
             return self.load_single_bits(&mut a, layout, access, regs);
@@ -228,7 +282,7 @@ impl Lower<'_, '_> {
                 let at = register_coord(layout, e);
                 let address = self.address(&mut a, &at);
                 let inside = self.inside(&mut a, &at);
-                loaded.push((self.load_vector(address, (a.offset(&at), access), bytes, inside), inside));
+                loaded.push((self.load_vector(address, (a.offset(&at), access), bytes, inside)?, inside));
             }
             let single = vector == 1 && elem.bits() == 16;
             for (x, inside) in loaded {
@@ -273,7 +327,7 @@ impl Lower<'_, '_> {
                 *start = self.at().add_imm(*start, moved as i64);
             }
             let address = self.address(&mut own, &vec![0; at.len()]);
-            let byte = self.load_vector(address, (0, access), 1, inside);
+            let byte = self.load_vector(address, (0, access), 1, inside)?;
             let index = own.unit.map(|u| own.start[u]);
             parts.push(self.bits_of_byte(byte, index, a.bits));
         }
@@ -316,17 +370,18 @@ impl Lower<'_, '_> {
         (offset, access): (i32, GlobalAccess),
         bytes: u32,
         inside: machine::Value,
-    ) -> machine::Value {
+    ) -> Result<machine::Value> {
         let (op, count) = match bytes {
             1 => (Opcode::LdGlobal8, 1),
             2 | 3 => (Opcode::LdGlobal16, 1),
             _ => (Opcode::LdGlobal, (bytes / 4) as u8),
         };
-        let guard = Some(Guard { pred: inside, negated: false });
+        let op = self.spaced(op, address)?;
+        let guard = self.guard(inside);
         let new =
             NewInst::new(op, &[address], &[]).attr(Attr::GlobalMem { offset, count, access }).guard(guard);
         let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
-        self.at().value(NewInst { results: [ty].into_iter().collect(), ..new })
+        Ok(self.at().value(NewInst { results: [ty].into_iter().collect(), ..new }))
     }
 
     /// A view's fill, unless it is zero, which a guarded load gives anyway.
@@ -338,7 +393,7 @@ impl Lower<'_, '_> {
         inside: machine::Value,
         single: bool,
     ) -> Result<machine::Value> {
-        if fill == 0.0 {
+        if fill == 0.0 || self.guard(inside).is_none() {
             return Ok(x);
         }
         let Some(bits) = crate::rows::float_bits(elem, fill).or_else(|| word_bits(elem, fill)) else {
@@ -448,7 +503,7 @@ impl Lower<'_, '_> {
         let mut a = self.access(inst, &layout, elem)?;
         a.owned_by(self.owner(&layout));
         let access = self.global_access(inst, &layout);
-        let vector = self.vector(inst, value, &layout, a.unit).min(write.widest());
+        let vector = self.vector(inst, value, &layout, a.run).min(write.widest(a.is_shared(&self.func)));
         let replicated = layout.replicated(Axis::Reg);
         let bytes = self.whole_bytes(elem, vector)?;
         for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
@@ -469,7 +524,8 @@ impl Lower<'_, '_> {
             }
             let attr = self.global_attr(inst, a.offset(&at), count as u8, access);
             for (op, part, inside) in self.writes(write, bytes, part, inside) {
-                let guard = Some(Guard { pred: inside, negated: false });
+                let guard = self.guard(inside);
+                let op = self.spaced(op, address)?;
                 self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr.clone()).guard(guard));
             }
         }
@@ -557,10 +613,11 @@ impl Write {
         })
     }
 
-    /// Elements that one row writes at most.
-    fn widest(self) -> u64 {
+    /// Elements that one row writes at most. Updates of several sums at once are of global memory only.
+    fn widest(self, shared: bool) -> u64 {
         match self {
             Self::Store => u64::MAX,
+            Self::Update(..) if shared => 1,
             Self::Update(_, most) => most,
             Self::Sum { .. } => 2,
             Self::Extreme { .. } => 1,

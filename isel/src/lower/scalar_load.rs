@@ -21,10 +21,7 @@ impl Lower<'_, '_> {
         self.limit_steps(args[0])?;
         let at = args[1..].iter().map(|&v| self.scalar(v)).collect::<Result<Vec<_>>>()?;
         let inside = self.is_inside(&view, &at);
-        let mut address = view.base;
-        for (&index, &stride) in at.iter().zip(&view.strides) {
-            address = self.step(address, index, stride, elem.bits());
-        }
+        let address = self.element_address(&view, &at, elem.bits());
         let access = self.uniform_access(inst);
         let r = self.load_element(elem, address, access, inside)?;
         let r = self.fill_scalar(elem, view.fill, r, inside)?;
@@ -65,6 +62,7 @@ impl Lower<'_, '_> {
         };
         let guard = Some(Guard { pred: inside, negated: false });
         let attr = Attr::GlobalMem { offset: 0, count: 1, access };
+        let op = self.spaced(op, address)?;
         let loaded = self.at().value(NewInst::new(op, &[address], &[ty]).attr(attr).guard(guard));
         self.func.values[loaded].uniform = access.footprint == GlobalAccess::FIXED;
         Ok(if elem.bits() == 16 { self.permute(loaded, loaded, 0x1010) } else { loaded })

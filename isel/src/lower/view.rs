@@ -10,21 +10,50 @@ use crate::Result;
 use crate::facts::{is_never_negative, launch_expr};
 use crate::window::Window;
 use smallvec::SmallVec;
+use std::rc::Rc;
+use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Value};
 
-/// A bounded window on global memory.
+/// A bounded window on an array.
 #[derive(Clone, Debug)]
 pub(super) struct View {
-    /// Address of the first element.
+    /// Address of the first element, with 32 bits in shared memory.
     pub base: machine::Value,
+    /// Where the elements lie, if the strides do not say it.
+    pub placed: Option<Rc<Placed>>,
     /// Extents in elements.
     pub extents: SmallVec<[machine::Value; 2]>,
     /// Strides in elements, or as bytes in 64 bits; the contiguous dimension has none.
     pub strides: SmallVec<[Option<machine::Value>; 2]>,
     /// The value of a load outside.
     pub fill: f64,
+}
+
+/// Where the elements of an array lie, and the indices that a part of it fixes.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    /// `(d0, d1, ..)` to `m`, in elements.
+    pub layout: Layout,
+    /// By dimension of the array.
+    pub fixed: Vec<Option<machine::Value>>,
+}
+
+impl Placed {
+    /// The dimensions of the array that no index is fixed for.
+    pub fn open(&self) -> Vec<usize> {
+        (0..self.fixed.len()).filter(|&d| self.fixed[d].is_none()).collect()
+    }
+
+    /// Elements that lie side by side at most along the last dimension, and its place among those that are open; `None` if it
+    /// is fixed.
+    pub fn run(&self) -> Option<(usize, u64)> {
+        let last = self.fixed.len() - 1;
+        let open = self.open();
+        let run = self.layout.contiguous(Axis::Dim(last as u8), Axis::Mem);
+        (open.last() == Some(&last)).then(|| (open.len() - 1, run))
+    }
 }
 
 impl Lower<'_, '_> {
@@ -58,7 +87,7 @@ impl Lower<'_, '_> {
                 }
             });
         }
-        self.env.insert(self.k.result(inst), Low::View(View { base, extents, strides, fill }));
+        self.env.insert(self.k.result(inst), Low::View(View { base, placed: None, extents, strides, fill }));
         Ok(())
     }
 
@@ -81,6 +110,7 @@ impl Lower<'_, '_> {
         let bits = self.k.ty(args[0]).elem().bits();
         let window = Window::of(self.k, args[0]);
         let mut index = args[1..].iter();
+        let open = whole.placed.as_ref().map_or_else(Vec::new, |p| p.open());
         let mut inside: Vec<machine::Value> = Vec::new();
         for (d, (&extent, &stride)) in whole.extents.iter().zip(&whole.strides).enumerate() {
             if kept.contains(&(d as u8)) {
@@ -95,8 +125,13 @@ impl Lower<'_, '_> {
                 let what = "an index fixed where its stride is not known to be whole bytes";
                 return self.error(format!("{what}: {step} elements of {bits} bits"));
             }
-            let one = self.at().imm(1);
-            part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
+            match &mut part.placed {
+                Some(placed) => Rc::make_mut(placed).fixed[open[d]] = Some(at),
+                None => {
+                    let one = self.at().imm(1);
+                    part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
+                }
+            }
             // The comparison is unsigned, so a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
             inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));

@@ -19,7 +19,7 @@ mod integers;
 mod quotients;
 mod selects;
 
-use super::sink::do_dead;
+use super::drop_unused::do_drop_unused;
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueList};
 use warplift_ir::types::Elem;
@@ -55,7 +55,7 @@ pub fn do_canonicalize(k: &mut Kernel) {
     }
     // What was dead in the text is still checked.
     if changed {
-        do_dead(k);
+        do_drop_unused(k);
     }
 }
 

@@ -6,8 +6,9 @@
 //!  store c[i, j], x : 128 x 256   ─►   store c[i, j], x[.., 0..64]   store c[i, j + 64], x[.., 64..128]   ..
 //! ```
 
+use super::drop_unused::do_drop_unused;
 use super::fixed_loads::fixed_loads;
-use super::sink::{Stops, TilePart, do_dead, is_converted};
+use super::sink::{Stops, TilePart, is_converted};
 use crate::boxes::flat;
 use crate::operand::WARP_ATOM;
 use crate::tiles::written;
@@ -50,7 +51,7 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
             }
         }
     }
-    do_dead(k);
+    do_drop_unused(k);
 }
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {

@@ -6,7 +6,8 @@
 //!                                y = mma h, f(q[.., w..2w]), b[w..2w, ..]
 //! ```
 
-use super::sink::{Stops, TilePart, do_dead};
+use super::drop_unused::do_drop_unused;
+use super::sink::{Stops, TilePart};
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value, ValueList};
 
@@ -24,7 +25,7 @@ pub fn do_k_blocks(k: &mut Kernel) {
         }
     }
     if !loops.is_empty() {
-        do_dead(k);
+        do_drop_unused(k);
     }
 }
 

@@ -47,6 +47,7 @@ pub const PASSES: &[MapPass] = &[
     each!("narrow_indices", "makes indices, extents and bounds of other types i32", |v, _| {
         do_narrow_indices(&mut v.kernel)
     }),
+    each!("drop_unused", "drops what nothing uses", |v, _| do_drop_unused(&mut v.kernel)),
     each!("annotate", "writes what the mapping says to loops, views, tiles and stores", |v, c| {
         do_annotate(&mut v.kernel, c.mapping)
     }),

@@ -10,10 +10,10 @@
 //! Equality is that of [`terms`](super::terms). A carried load that moves back an iteration reads the same: nothing
 //! writes its memory.
 
+use super::drop_unused::do_drop_unused;
 use super::persist::rename;
 use super::prefetch_next_tile::copy;
 use super::scalar_ops::ScalarOps;
-use super::sink::do_dead;
 use super::terms::{Term, Terms};
 use crate::facts::is_never_negative;
 use crate::tiles::{program_order, written};
@@ -46,7 +46,7 @@ pub fn do_reroll(k: &mut Kernel) {
         }
     }
     if changed {
-        do_dead(k);
+        do_drop_unused(k);
     }
 }
 

@@ -7,8 +7,8 @@
 //!    select(column < n, ..)             select(column < n, ..)
 //! ```
 
+use super::drop_unused::do_drop_unused;
 use super::prefetch_next_tile::copy;
-use super::sink::do_dead;
 use crate::tiles::program_order;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
@@ -27,7 +27,7 @@ pub fn do_sink_indices(k: &mut Kernel) {
         }
     }
     if changed {
-        do_dead(k);
+        do_drop_unused(k);
     }
 }
 

@@ -9,7 +9,7 @@
 //!                                     }
 //! ```
 
-use super::sink::do_dead;
+use super::drop_unused::do_drop_unused;
 use crate::feature::Ways;
 use crate::operand::loaded;
 use rustc_hash::FxHashMap;
@@ -71,7 +71,7 @@ pub fn do_stage_computed_operands(k: &mut Kernel, ways: Ways) {
     let mut all = Operands { k, ways, places, copies: FxHashMap::default() };
     products.into_iter().for_each(|p| all.product(p));
     if !all.copies.is_empty() {
-        do_dead(k);
+        do_drop_unused(k);
     }
 }
 

@@ -17,9 +17,10 @@
 //! registers fits its share of the register file, with the resident blocks that the mapping asks for.
 
 use super::MapContext;
+use super::drop_unused::do_drop_unused;
 use super::prefetch_next_tile::loads;
 use super::redundant_store_mask::conditions;
-use super::sink::{Stops, TilePart, do_dead, has_operands, is_view};
+use super::sink::{Stops, TilePart, has_operands, is_view};
 use super::smem_rows::{do_smem_once, do_smem_room, do_smem_rows, is_smem_row};
 use crate::rows::reduced;
 use crate::tiles::{extents, loads_tile, memory, program_order, written};
@@ -193,7 +194,7 @@ impl Cutter<'_> {
                 }
             }
         }
-        do_dead(self.k);
+        do_drop_unused(self.k);
     }
 
     /// Columns of a strip of a stored or reduced tile, if it can be cut.

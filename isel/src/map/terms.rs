@@ -146,7 +146,7 @@ impl<'k> Terms<'k> {
         let data = &self.k.insts[def];
         let reads = || memory(self.k, self.k.args(def)[0]).is_some_and(|m| !self.written.contains(&m));
         let plain = data.blocks.is_empty() && !data.op.has_effect() && self.k.results(def).len() == 1;
-        plain && (!data.op.is_read() || reads()) && !matches!(data.op, Op::Workspace)
+        plain && (!data.op.is_read() || reads()) && !data.op.is_allocation()
     }
 
     fn defined(&mut self, v: Value, def: Inst) -> Option<Rc<Term>> {

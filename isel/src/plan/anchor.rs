@@ -15,7 +15,7 @@ use super::solve::Solver;
 use super::types::{Plan, Product};
 use crate::Result;
 use crate::boxes::{is_box, only_products};
-use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::tiles::{accessed, extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout, fragment};
 use warplift_ir::target::Target;
@@ -115,6 +115,16 @@ fn takes_as_made(k: &Kernel, inst: Inst) -> bool {
             | Op::ViewAs(_)
             | Op::Rearrange
     )
+}
+
+/// Gives a tile without a layout the one of the wide accesses by which it is stored.
+///
+/// # Errors
+/// As propagation.
+pub(super) fn anchor_stored(k: &Kernel, store: Inst, solver: &Solver<'_>, plan: &mut Plan) -> Result<()> {
+    let stored = accessed(k, store);
+    let tile = matches!(k.ty(stored), Type::Tile(..)) && !adapts(k, stored);
+    if tile { anchor_at_use(k, store, stored, solver, plan) } else { Ok(()) }
 }
 
 /// Gives a constant tile without a layout a blocked one: that of the accesses where it is stored.

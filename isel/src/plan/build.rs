@@ -11,7 +11,7 @@ use super::solve::Solver;
 use super::types::Plan;
 use super::{anchor, coalesce, fill, half_pairs, mma_sync, partial_sums, rematerialize, staged, tensor};
 use crate::feature::Ways;
-use crate::tiles::{extents, reads_tile, warps};
+use crate::tiles::{extents, in_shared, reads_tile, warps};
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::target::Target;
@@ -54,10 +54,19 @@ impl<'k> PlanBuilder<'k> {
         self.solver.spread(known, plan)?;
         fill::anchor_indices(k, order, &self.solver, plan)?;
         // Loads come first: wide accesses of memory decide the layout of what is computed from them.
-        let (mut loads, others): (Vec<Inst>, Vec<Inst>) = order.iter().partition(|&&i| reads_tile(k, i));
+        let (loads, others): (Vec<Inst>, Vec<Inst>) = order.iter().partition(|&&i| reads_tile(k, i));
+        let (near, mut loads): (Vec<Inst>, Vec<Inst>) = loads.into_iter().partition(|&i| in_shared(k, i));
         let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
         loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
-        for inst in loads.into_iter().chain(others) {
+        for &inst in &loads {
+            anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
+        }
+        // What comes from shared memory only takes the layout in which it is stored.
+        let stores = others.iter().filter(|&&i| !near.is_empty() && matches!(k.insts[i].op, Op::Store));
+        for &store in stores.filter(|&&i| !in_shared(k, i)) {
+            anchor::anchor_stored(k, store, &self.solver, plan)?;
+        }
+        for inst in others.into_iter().chain(near) {
             anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
         }
         half_pairs::do_half_pairs(k, plan)?;

@@ -444,7 +444,7 @@ fn lacks(target: &Target, op: Opcode) -> Option<String> {
 
 /// Bytes of one `cp.async` of a load, if the facts make them contiguous in both memories.
 fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
-    let window = Window::of(k, view)?;
+    let window = Window::of(k, view).filter(|w| !w.is_shared(k))?;
     let elements = vector_elements(k, load, k.result(load));
     let bytes = elements * k.ty(view).elem().bits() / 8;
     // Also a copy that reads nothing, past a dimension of one element, has an aligned address.

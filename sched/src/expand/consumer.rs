@@ -2,7 +2,7 @@
 
 use super::role::Expand;
 use super::state::{Flown, Touched};
-use crate::analysis::{buffer_of, handoff};
+use crate::analysis::{buffer_of, global_access, handoff};
 use crate::error::Result;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, RoleKind, SharedOperand, Ty, Value,
@@ -69,6 +69,8 @@ impl<'a> Expand<'_, 'a> {
             }
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
             Opcode::Pick => self.pick(inst),
+            Opcode::ArrayBase => self.array_base(inst),
+            _ if global_access(d).is_some() => self.consume_plain(inst),
             Opcode::Stmatrix
             | Opcode::StShared
             | Opcode::StShared16

@@ -117,6 +117,7 @@ impl<'a> Expand<'_, 'a> {
         }
         if !self.who.role.copies() {
             self.show_read_inside(inst);
+            self.order_global_before(inst);
             self.lead_in(inst);
         }
         let low = self.value(d.args[0]);

@@ -27,6 +27,14 @@ impl Footprints {
         }
     }
 
+    fn admits_all(self, others: Self) -> bool {
+        match others {
+            Self::None => true,
+            Self::One(footprint) => self.admits(footprint),
+            Self::Several => self == Self::None,
+        }
+    }
+
     /// Whether a thread's accesses by this footprint conflict only with its own earlier accesses.
     pub(super) fn admits(self, footprint: u32) -> bool {
         match self {
@@ -38,6 +46,23 @@ impl Footprints {
 }
 
 impl Accesses {
+    /// Whether no two of them, of one iteration or of several, conflict.
+    pub(super) fn is_settled(self) -> bool {
+        match self.written {
+            Footprints::None => true,
+            Footprints::One(f) => {
+                self.read == Footprints::None && f != GlobalAccess::SHARED && f & GlobalAccess::SCATTERED == 0
+            }
+            Footprints::Several => false,
+        }
+    }
+
+    /// Whether others conflict with none of these, except in their own thread.
+    pub(super) fn admits(self, others: Self) -> bool {
+        let writes = self.written.admits_all(others.written) && self.read.admits_all(others.written);
+        writes && self.written.admits_all(others.read)
+    }
+
     /// Joins the accesses on another path, or before.
     pub fn join(&mut self, other: Self) {
         self.written = self.written.join(other.written);

@@ -7,11 +7,12 @@
 //! ```
 //!
 //! Views of one pointer argument may overlap; different arguments are different memory. Tiles of a persistent kernel
-//! are not ordered among each other, like blocks.
+//! are not ordered among each other, like blocks, except in arrays of the block's shared memory.
 
 use super::footprints::Accesses;
 use super::role::Expand;
 use crate::analysis::{global_access, global_accesses_inside, is_tile_loop, order_of};
+use rustc_hash::FxHashMap;
 use warplift_ir::machine::Inst;
 use warplift_ir::target::Opcode;
 
@@ -42,16 +43,34 @@ impl Expand<'_, '_> {
         self.memory.seen.global.entry(pointer).or_default().join(accesses);
     }
 
-    /// At the start of a loop's body: another iteration may have run before.
-    pub fn forget_global_inside(&mut self, inst: Inst) {
-        if is_tile_loop(&self.given.program.func, inst) {
-            return;
+    /// Before a loop: threads meet once where the accesses inside would make them meet in every iteration, though only those
+    /// before the loop conflict with them.
+    pub fn order_global_before(&mut self, looped: Inst) {
+        let before = &self.memory.seen.global;
+        let inside = self.global_inside(looped);
+        let meet = |(pointer, accesses): (&u32, &Accesses)| {
+            accesses.is_settled() && before.get(pointer).is_some_and(|b| !b.admits(*accesses))
+        };
+        if inside.iter().any(meet) {
+            self.block_barrier();
         }
-        let mut inside = rustc_hash::FxHashMap::<u32, Accesses>::default();
-        for (access, writes) in global_accesses_inside(&self.given.program.func, inst) {
+    }
+
+    /// The accesses of a loop that another of its iterations may have made, by array.
+    fn global_inside(&self, looped: Inst) -> FxHashMap<u32, Accesses> {
+        let func = &self.given.program.func;
+        let tiles = is_tile_loop(func, looped);
+        let mut inside = FxHashMap::<u32, Accesses>::default();
+        let accesses = global_accesses_inside(func, looped).into_iter();
+        for (access, writes) in accesses.filter(|(a, _)| !tiles || a.is_in_block()) {
             inside.entry(access.pointer).or_default().join(Accesses::of(access.footprint, writes));
         }
-        for (pointer, accesses) in inside {
+        inside
+    }
+
+    /// At the start of a loop's body: another iteration may have run before.
+    pub fn forget_global_inside(&mut self, inst: Inst) {
+        for (pointer, accesses) in self.global_inside(inst) {
             self.see_global(pointer, accesses.of_earlier_iteration());
         }
     }

@@ -22,7 +22,7 @@ impl Expand<'_, '_> {
     pub fn touches_global(&self) -> bool {
         let touches = |d: &InstData<'_>| {
             let copies = d.op == Opcode::CpAsync || matches!(d.attr, Attr::Tma(_));
-            copies || global_access(d).is_some()
+            copies || global_access(d).is_some_and(|(access, _)| !access.is_in_block())
         };
         let func = &self.given.program.func;
         let mut all = self.given.graph.memory_insts(func);

@@ -30,6 +30,16 @@ impl Expand<'_, '_> {
         (at, (self.given.smem.buffers[place.buffer] + slot + place.offset) as i32)
     }
 
+    /// The address of an array of the text.
+    pub fn array_base(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let Attr::Place(place) = d.attr else { return };
+        let none = self.at().imm(0);
+        let (address, constant) = self.place(none, place);
+        let address = self.at().add_imm(address, constant.into());
+        self.from.env.insert(d.results[0], address);
+    }
+
     /// A store or load of threads in shared memory.
     pub fn shared_access(&mut self, inst: Inst) {
         let d = self.data(inst);
@@ -69,6 +79,7 @@ impl Expand<'_, '_> {
 
     fn protocol(&mut self, inst: Inst, buffer: Buffer, reads: bool) {
         match self.kind(buffer) {
+            BufferKind::Array => {}
             BufferKind::Scratch if reads => self.visible(buffer, false),
             BufferKind::Scratch => self.writable(buffer),
             BufferKind::Staging => {

@@ -8,7 +8,7 @@
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, ReduceOp, UnOp, Value};
+use warplift_ir::tile::{AtomicOp, BinOp, Block, CmpOp, Inst, Kernel, Op, ReduceOp, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// Magnitude of the integers that inputs hold.
@@ -325,7 +325,7 @@ fn reduce(op: ReduceOp, x: Range, terms: u32, elem: Elem) -> Range {
 /// The ranges of all values of a kernel without tunables, for inputs that hold whole numbers of magnitude 3
 /// and fills. Values in loops: over all iterations.
 pub fn ranges(kernel: &Kernel, sizes: &BTreeMap<String, i64>) -> FxHashMap<Value, Range> {
-    let mut all = Ranges { kernel, known: FxHashMap::default() };
+    let mut all = Ranges { kernel, known: FxHashMap::default(), arrays: FxHashMap::default() };
     for p in &kernel.params {
         let range = match sizes.get(&p.name) {
             Some(&v) => Range::constant(v as f64),
@@ -340,6 +340,8 @@ pub fn ranges(kernel: &Kernel, sizes: &BTreeMap<String, i64>) -> FxHashMap<Value
 struct Ranges<'k> {
     kernel: &'k Kernel,
     known: FxHashMap<Value, Range>,
+    /// What arrays in shared memory hold.
+    arrays: FxHashMap<Value, Range>,
 }
 
 impl Ranges<'_> {
@@ -362,6 +364,7 @@ impl Ranges<'_> {
             Op::While => self.looped(inst, &args, 0),
             Op::If => self.branches(inst),
             op => {
+                self.stored(inst, op);
                 for &result in k.results(inst) {
                     let range = match op {
                         Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.loaded(inst),
@@ -381,8 +384,29 @@ impl Ranges<'_> {
         }
     }
 
+    /// The array in shared memory that an access reaches, if it does.
+    fn array(&self, inst: Inst) -> Option<Value> {
+        let view = self.kernel.whole_view(*self.kernel.args(inst).first()?);
+        self.kernel.def(view).filter(|&d| matches!(self.kernel.insts[d].op, Op::Shared { .. })).map(|_| view)
+    }
+
+    /// What a write leaves in an array. A sum may be anything.
+    fn stored(&mut self, inst: Inst, op: &Op) {
+        let args = self.kernel.args(inst);
+        let Some(n) = op.written_operand(args.len()) else { return };
+        let Some(array) = self.array(inst) else { return };
+        let written = match op.atomic() {
+            None | Some(AtomicOp::Min | AtomicOp::Max) => self.get(args[n]),
+            Some(_) => Range::unknown(self.kernel.ty(args[n]).elem()),
+        };
+        self.arrays.entry(array).and_modify(|r| *r = r.join(written)).or_insert(written);
+    }
+
     fn loaded(&self, inst: Inst) -> Range {
         let k = self.kernel;
+        if let Some(held) = self.array(inst) {
+            return self.arrays.get(&held).copied().unwrap_or_else(|| self.get(k.result(inst)));
+        }
         let view = k.args(inst).first().and_then(|&v| k.def(v));
         let fill = match view.map(|v| &k.insts[v].op) {
             Some(Op::View { fill, .. }) => *fill,

@@ -8,7 +8,7 @@
 
 use super::Walk;
 use crate::predict::accesses::{Access, SECTOR, meetings};
-use crate::predict::facts::{Facts, LANES, interval, is_atomic};
+use crate::predict::facts::{Facts, LANES, interval, is_atomic, is_shared_atomic};
 use crate::predict::lanes::Known;
 use crate::predict::launched::{parameter_at, pointer};
 use crate::predict::memory::Way;
@@ -353,6 +353,7 @@ impl<'a> Walk<'_, '_, 'a> {
     ) -> f64 {
         let access = match data.op {
             Opcode::Ldmatrix | Opcode::Stmatrix => Access::Matrices((bytes / 128.0) as u32),
+            op if is_shared_atomic(op) => Access::Updates,
             _ if unit == Unit::Tma => Access::Global((bytes / LANES) as u32),
             _ => Access::Shared((bytes / LANES) as u32),
         };

@@ -39,6 +39,7 @@ variants!(BufferKind {
     NextTile "next_tile",
     Staging "staging",
     Scratch "scratch",
+    Array "array",
 });
 record!(BufferData { name, bytes, align, kind });
 record!(SharedMap { bytes, team, buffers, barriers });

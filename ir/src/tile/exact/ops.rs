@@ -65,6 +65,7 @@ variants!(Op {
     Store "store",
     Atomic "atomic" (op),
     Workspace "workspace",
+    Shared "shared" { layout },
     Arrive "arrive",
     LoadGather "load_gather" { masked },
     StoreScatter "store_scatter" { masked },

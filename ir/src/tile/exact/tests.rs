@@ -1,7 +1,7 @@
 //! Kernels read back exactly, whatever passes have done to them; no text makes the parser panic.
 
 use super::{parse_exact, print_exact};
-use crate::layout::Layout;
+use crate::layout::{Layout, shared};
 use crate::tile::*;
 use crate::types::Elem;
 use cranelift_entity::EntityRef;
@@ -71,6 +71,8 @@ fn rewritten() -> Kernel {
         Op::Scan(ReduceOp::Xor, 1),
         Op::Atomic(AtomicOp::Exchange),
         Op::Workspace,
+        Op::Shared { layout: None },
+        Op::Shared { layout: Some(Box::new(shared::row_major(4, 8).expect("a layout"))) },
         Op::Arrive,
         Op::Unary(UnOp::Tanh),
         Op::ViewAs(Elem::E4M3),

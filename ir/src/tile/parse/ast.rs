@@ -1,6 +1,7 @@
 //! The syntax tree of a text, before names and types are resolved.
 
 use super::lex::Span;
+use crate::layout::Layout;
 use crate::tile::{Assumption, Attrs, Domain, Facts, MemorySync, Type};
 use crate::types::Elem;
 
@@ -49,6 +50,8 @@ pub(super) struct Call {
     pub args: Vec<Expr>,
     /// `: type`
     pub ty: Option<TypeText>,
+    /// `layout ".."` of an array in shared memory
+    pub layout: Option<Box<Layout>>,
     /// `strides [..]` of a view
     pub strides: Option<Vec<Expr>>,
     /// `fill 0.0` of a view

@@ -18,6 +18,7 @@
 //! primary    = literal | name | "(" expr ")" | "[" expr,* "]" | operation
 //! operation  = name "(" expr,* ")" tail | name expr,* tail      # a function's name too, in parentheses
 //! assume     = "assume" unary ("%" int | "in" range)+
+//!            | "shared" type ("layout" string)?
 //! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" float)? (("scope" | "order") word)* ("where" expr)?
 //! attrs      = "@" "[" attr,* "]"
 //! ```
@@ -32,6 +33,7 @@ use super::ast::*;
 use super::cursor::{Cursor, MAX_DEPTH, Result};
 use super::facts::{facts, positive, promise, range, sync};
 use super::lex::{Span, Tok};
+use super::mapping::layout;
 use crate::tile::names::{self, ATOMIC, Form, INFIX, Infix, find, form_of};
 use crate::tile::suggest::did_you_mean_word;
 use crate::tile::{Domain, Type};
@@ -348,7 +350,8 @@ fn call(name: &'static str, args: Vec<Expr>) -> Result<Expr> {
     let span = first.to(args.last().map_or(first, |e| e.span));
     let depth = deeper(&args, span)?;
     let (sync, promise) = Default::default();
-    let call = Call { name, args, ty: None, strides: None, fill: 0.0, mask: None, sync, promise };
+    let call =
+        Call { name, args, ty: None, layout: None, strides: None, fill: 0.0, mask: None, sync, promise };
     let kind = Kind::Call(Box::new(call));
     Ok(Expr { kind, span, depth })
 }
@@ -507,6 +510,10 @@ fn tail(c: &mut Cursor<'_>, call: &mut Call, form: Form) -> Result<()> {
     }
     if call.name == "assume" {
         call.promise = promise(c)?;
+    }
+    if call.name == "shared" {
+        call.ty = Some(type_text(c)?);
+        call.layout = if c.eat_word("layout") { Some(Box::new(layout(c)?)) } else { None };
     }
     if call.name != "view" {
         return Ok(());

@@ -233,7 +233,7 @@ fn array_word(array: &mut ArrayMapping, word: &str) {
 }
 
 /// A layout in quotes.
-fn layout(c: &mut Cursor<'_>) -> Result<Layout> {
+pub(super) fn layout(c: &mut Cursor<'_>) -> Result<Layout> {
     let Tok::Str(text) = c.peek().clone() else { return c.expected("a layout in quotes") };
     match report::read(&text) {
         Ok(layout) => {

@@ -85,6 +85,7 @@ impl Lower<'_> {
             "program_id" => Op::ProgramId,
             "program_count" => Op::ProgramCount,
             "async_commit" => Op::AsyncCommit,
+            "shared" => return self.shared(span, call),
             _ => Op::BlockIndex(0),
         };
         self.inst(span, op, &[], None)
@@ -275,6 +276,16 @@ impl Lower<'_> {
             );
         };
         self.inst(span, Op::Workspace, &args, Some(Type::Ptr(elem)))
+    }
+
+    /// `shared f16[BM, 64] layout ".."`
+    fn shared(&mut self, span: Span, call: &Call) -> Result<Inst> {
+        let ty = call.ty.as_ref();
+        let extents = ty.and_then(|t| t.dims.as_deref()).unwrap_or_default();
+        let args = self.values(extents, Some(Elem::I32))?;
+        let rank = u8::try_from(extents.len()).unwrap_or(u8::MAX);
+        let want = ty.map(|t| Type::View(t.elem, rank));
+        self.inst(span, Op::Shared { layout: call.layout.clone() }, &args, want)
     }
 
     /// `arrive view[i, j], n`

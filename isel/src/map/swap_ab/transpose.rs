@@ -10,7 +10,7 @@
 //! a transposed class and another one disappear.
 
 use super::class::{Classes, exchanges, is_matrix, untransposed};
-use crate::map::sink::do_dead;
+use crate::map::drop_unused::do_drop_unused;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Shape, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
@@ -31,7 +31,7 @@ pub fn do_transpose(k: &mut Kernel, classes: &Classes, roots: &[Value]) {
         turn.k.blocks[block].insts = std::mem::take(&mut turn.out);
     }
     turn.place_views();
-    do_dead(turn.k);
+    do_drop_unused(turn.k);
     forget_dead(turn.k);
 }
 

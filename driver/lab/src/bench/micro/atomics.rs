@@ -1,9 +1,10 @@
-//! Updates of global memory: what they cost by how many lanes and blocks meet at an address.
+//! Updates of global and shared memory: what they cost by how many lanes and blocks meet at an address.
 //!
 //! ```text
 //!  lane    every lane of every block its own word        no two meet
 //!  line    lane l of every block word l of one line      blocks meet, lanes do not
 //!  word    all lanes of all blocks one word              everybody meets
+//!  shared  lanes of 8 warps in shared memory             each its own bank, several in a bank, several at a word
 //!  chain   one lane, each update after the answer to the one before: latency
 //! ```
 
@@ -109,6 +110,83 @@ fn chain() -> Case {
         .turns([4, 100])
 }
 
+/// Which lanes of a warp update what in shared memory.
+#[derive(Clone, Copy)]
+enum Near {
+    /// Lane l the word l: each its own bank.
+    Own,
+    /// So many lanes a word, the same in all warps.
+    Together(u32),
+    /// Lanes this many words apart: so many in a bank.
+    Bank(u32),
+}
+
+impl Near {
+    fn name(self) -> String {
+        match self {
+            Self::Own => "lane".to_owned(),
+            Self::Together(n) => format!("word{n}"),
+            Self::Bank(n) => format!("bank{n}"),
+        }
+    }
+
+    /// The address of each lane.
+    fn address(self, c: &mut Cursor<'_, '_>, env: &Env) -> Value {
+        let lane = c.and_imm(env.thread, 31);
+        let word = match self {
+            Self::Own => lane,
+            Self::Together(n) => {
+                let by = c.imm(i64::from(n.trailing_zeros()));
+                c.int(Opcode::ShrU32, lane, by)
+            }
+            Self::Bank(n) => c.mul_imm(lane, n.into()),
+        };
+        let at = c.mul_imm(word, 4);
+        c.add(env.shared, at)
+    }
+}
+
+/// Bytes of shared memory that the lanes of `Near::Bank(32)` reach.
+const NEAR_BYTES: u32 = 4096;
+/// Warps that update shared memory, enough to fill its pipe.
+const NEAR_WARPS: u32 = 8;
+
+/// Warps of a block update shared memory again and again.
+fn near(op: Opcode, meets: Near) -> Case {
+    let frame = Frame { warps: NEAR_WARPS, shared: NEAR_BYTES, ..Frame::default() };
+    let returns = !op.results().is_empty();
+    let build = builder(move |bump, name| {
+        frame.build(
+            bump,
+            name,
+            |c, env| vec![meets.address(c, env), env.thread],
+            |c, _, carried| {
+                let [at, mut sum] = [carried[0], carried[1]];
+                for _ in 0..LENGTH {
+                    let new = update(op, at, sum, returns);
+                    if returns {
+                        let before = c.value(new);
+                        sum = c.op(Opcode::Xor, &[sum, before], Ty::B32);
+                    } else {
+                        c.push(new);
+                    }
+                }
+                vec![at, sum]
+            },
+        )
+    });
+    let name = format!("atomics.{}.{}", op.name(), meets.name());
+    Case::new(name, "atomics", Reading::Cycles { per: (LENGTH * NEAR_WARPS).into() }, build).turns([16, 256])
+}
+
+/// Updates of shared memory: each lane alone, several in a bank, several at a word.
+fn near_cases() -> impl Iterator<Item = Case> {
+    let ops = [Opcode::RedSharedAddS32, Opcode::RedSharedMaxS32, Opcode::RedSharedAddF32];
+    let meets =
+        [Near::Own, Near::Bank(2), Near::Bank(8), Near::Together(2), Near::Together(8), Near::Together(32)];
+    ops.into_iter().flat_map(move |op| meets.map(|meets| near(op, meets)))
+}
+
 /// All of it. The word is updated by 0 in the chain, which comes first: its data are zeros.
 pub fn cases() -> Vec<Case> {
     let mut list = vec![chain()];
@@ -117,5 +195,6 @@ pub fn cases() -> Vec<Case> {
             list.extend([1, 8, SM90A.multiprocessors].map(|blocks| stream(op, meets, blocks)));
         }
     }
+    list.extend(near_cases());
     list
 }

@@ -19,6 +19,7 @@ mod operation;
 mod product;
 mod row;
 mod scalars;
+mod shared;
 mod update;
 
 use super::range::{Operands, Range, transfer};

@@ -27,6 +27,7 @@ enum Kind {
     Split,
     Gather,
     ViewAs,
+    Shared,
 }
 
 const TAME: &[(usize, Kind)] = &[
@@ -43,6 +44,7 @@ const TAME: &[(usize, Kind)] = &[
     (1, Kind::Rearrange),
     (1, Kind::Join),
     (1, Kind::Scalar),
+    (1, Kind::Shared),
 ];
 
 const WILD: &[(usize, Kind)] = &[
@@ -58,6 +60,7 @@ const WILD: &[(usize, Kind)] = &[
     (1, Kind::Split),
     (1, Kind::Gather),
     (1, Kind::ViewAs),
+    (1, Kind::Shared),
 ];
 
 const COMPARISONS: [CmpOp; 6] = [CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge, CmpOp::Eq, CmpOp::Ne];
@@ -82,6 +85,7 @@ impl Generator<'_> {
             Kind::Slice => self.slice(x),
             Kind::Iota => self.iota(x),
             Kind::Scalar => self.scalar()?,
+            Kind::Shared => self.through_shared(x)?,
             other => self.moved(other, x),
         }
         Ok(())
