@@ -73,3 +73,19 @@ fn what_is_no_extent_is_said() {
         verify(&kernel).expect_err("a negative extent").iter().map(ToString::to_string).collect::<String>();
     assert!(error.contains("positive whole extents"), "{error}");
 }
+
+/// A product that wraps around is no index inside, though its factors are not negative.
+#[test]
+fn what_may_wrap_around_is_compared() {
+    let text = "kernel wraps(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32) {
+        grid 1
+        gx = view x : f32[128]
+        gy = view y : f32[64]
+        at = min(n * 3, 64)
+        store gy[0], load gx[at] : f32[64]
+    }
+    mapping wraps { kernel: warps 2 }";
+    for n in [1, 7, 1_000_000_001] {
+        check(text, &[("n", n)], &[]);
+    }
+}

@@ -525,3 +525,19 @@ fn trips_of_each_tile_go_with_products_in_flight() {
         right(&problem, &made, &MANY_ORDERS, (1, 0.0), words);
     }
 }
+
+/// A scalar that the kernel stores before it loads it stays behind the store, in the loop over tiles.
+#[test]
+fn stored_scalars_are_not_loaded_before() {
+    let text = "kernel kept(x: ptr<i32> align 16, c: ptr<i32> align 16, y: ptr<i32> align 16, n: i32 % 4) {
+        grid 1
+        gx = view x : i32[n]
+        gc = view c : i32[64]
+        gy = view y : i32[n]
+        store gc[0], load gx[0] : i32[64]
+        k = load gc[2] : i32
+        store gy[0], k + load gx[0] : i32[64]
+    }
+    mapping kept { kernel: persistent, warps 2 }";
+    check(text, &[("n", 64)], &[("x", Given::I32(&(5..69).collect::<Vec<i32>>()))]);
+}

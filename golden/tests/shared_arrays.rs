@@ -92,19 +92,17 @@ fn threads_count_in_an_array() {
             atomic_add sums[at], cast(at, f32) where at % 2 == 0
             atomic_max most[0], full 3 : u32[1]
         }
-        old = atomic_add counts[cast(iota 0 : i32[64] % 2, i32)], full 1 : i32[64] : i32[64]
+        places = iota 0 : i32[64]
+        old = atomic_add counts[places], full 1 : i32[64] : i32[64]
         count = load most[0] : u32
         store gw[i*64], old where old < cast(count, i32) * 20
         atomic_add gy[0], load counts[0] : i32[64]
         atomic_add gz[0], load sums[0] : f32[64]
     }
     mapping counted { kernel: warps 4 }";
-    let text = text.replace("counts[cast(iota 0 : i32[64] % 2, i32)]", "counts[places]");
-    let text = text.replace("        old = ", "        places = iota 0 : i32[64]\n        old = ");
     let made = check(&text, &[("n", 2300)], &[]);
-    let inside = made.ptx.split("nounroll").nth(1).expect("a loop");
-    let inside =
-        inside.split("@%p").find(|_| true).map_or(inside, |_| inside.split("bra").next().unwrap_or(inside));
+    // From the loop's first instruction to the branch back.
+    let inside = made.ptx.split("nounroll").nth(1).and_then(|rest| rest.split("bra").next()).expect("a loop");
     assert!(inside.contains("red.shared.add.s32") && inside.contains("red.shared.add.f32"), "{inside}");
     assert!(!inside.contains("bar.sync"), "{inside}");
     assert!(made.ptx.contains("atom.shared.add.u32"), "{}", made.ptx);
@@ -152,16 +150,83 @@ fn scalars_come_from_arrays() {
         i = block_index
         store s[0], load gx[i*128] : i32[128]
         few = max(load s[i] : i32, 0) % 5
-        sum = for t in 0..few carry a = full 0 : i32[64] {
+        zero = full 0 : i32[64]
+        sum = for t in 0..few carry a = zero {
             yield a + load s[t*2] : i32[64]
         }
         store gy[i*64], sum
     }
-    mapping bounded { kernel: warps 2 }";
-    let text = text.replace("carry a = full 0 : i32[64] {", "carry a = zero {");
-    let text = text.replace("        few =", "        zero = full 0 : i32[64]\n        few =");
+    mapping bounded { kernel: WORDS }";
     let x: Vec<i32> = (0..400).map(|i| i * 7 % 23).collect();
-    check(&text, &[("n", 400)], &[("x", Given::I32(&x))]);
+    for words in ["warps 2", "persistent, warps 2", "persistent, raster counter, warps 4"] {
+        check(&text.replace("WORDS", words), &[("n", 400)], &[("x", Given::I32(&x))]);
+    }
+}
+
+/// Each iteration stores over a part of what other threads stored before; updates that give what they found do the same.
+#[test]
+fn overlapping_stores_keep_their_order() {
+    let text =
+        "kernel overlapped(x: ptr<i32> align 16, y: ptr<i32> align 16, z: ptr<i32> align 16, n: i32 % 4) {
+        grid 1
+        gx = view x : i32[n]
+        gy = view y : i32[n]
+        gz = view z : i32[256]
+        s = ARRAY
+        store s[0], full 0 : i32[512]
+        for t in 0..cdiv(n, 256) { store s[t*32], load gx[t*256] : i32[256] }
+        none = full 0 : i32[256]
+        last = for t in 0..5 carry a = none {
+            old = atomic_exchange s[t], a + t : i32[256]
+            yield old
+        }
+        store gz[0], last
+        AFTER
+    }
+    mapping overlapped { kernel: warps 4 }";
+    let near = text.replace("ARRAY", "shared i32[512]").replace("AFTER", "store gy[0], load s[0] : i32[512]");
+    let far = text.replace("ARRAY", "view y : i32[n]").replace("AFTER", "");
+    for text in [near, far] {
+        check(&text, &[("n", 2048)], &[]);
+    }
+}
+
+/// A thread reads what it stored itself, in the same iteration or in an earlier one.
+#[test]
+fn what_threads_keep_for_themselves_needs_no_barrier() {
+    let text = "kernel own(x: ptr<i32> align 16, y: ptr<i32> align 16, n: i32 % 4) {
+        grid 1
+        gx = view x : i32[n]
+        gy = view y : i32[n]
+        s = shared i32[1024]
+        none = full 0 : i32[256]
+        all = for t in 0..4 carry a = none {
+            store s[t*256], a + load gx[t*256] : i32[256]
+            yield a + load s[t*256] : i32[256]
+        }
+        store gy[0], all
+    }
+    mapping own { kernel: warps 4 }";
+    let made = check(text, &[("n", 1020)], &[]);
+    assert!(!made.ptx.contains("bar.sync"), "{}", made.ptx);
+    let bounds = made.ptx.lines().filter(|l| l.contains("setp.lt.u32") && l.contains("1024"));
+    assert_eq!(bounds.count(), 0, "the counter's range says that all lies inside: {}", made.ptx);
+}
+
+/// Blocks past the end of the grid have arrays of their own.
+#[test]
+fn clusters_may_have_arrays() {
+    let text = "kernel paired(x: ptr<f16> align 16, y: ptr<f16> align 16, m: i32 % 8, n: i32 % 8) {
+        grid cdiv(m, 64), cdiv(n, 64)
+        gx = view x : f16[m, n]
+        gy = view y : f16[m, n]
+        i, j = block_index
+        s = shared f16[64, 64]
+        store s[0, 0], load gx[i*64, j*64] : f16[64, 64]
+        store gy[i*64, j*64], load s[0, 0] : f16[64, 64]
+    }
+    mapping paired { kernel: cluster 2, warps 4 }";
+    check(text, &[("m", 136), ("n", 72)], &[]);
 }
 
 fn refusal(text: &str) -> String {
@@ -185,6 +250,9 @@ fn what_does_not_compile_says_why() {
             mapping k {{ kernel: {words} }}"
         )
     };
+    let counted = text("u32[64]", "warps 2")
+        .replace("store gx", "last = arrive s[0], 3 if last { store s[1], full 2 : u32[1] } store gx");
+    assert!(refusal(&counted).contains("`arrive` counts blocks"), "{}", refusal(&counted));
     for (array, words, why) in [
         ("f32[n]", "warps 2", "the extents of an array in shared memory are numbers, constants and tunables"),
         ("i4[64]", "warps 2", "elements of whole bytes"),

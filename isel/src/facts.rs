@@ -255,6 +255,16 @@ fn end_of(kernel: &Kernel, value: Value) -> Option<Value> {
     }
 }
 
+/// What a loop's counter, or an index of tiles that ends with the grid, stays below where it is used at all.
+fn counted_to(kernel: &Kernel, value: Value) -> Option<Value> {
+    match kernel.values[value].def {
+        ValueDef::Result(inst, _) => {
+            kernel.attrs[inst].below.and_then(|d| kernel.grid.get(d as usize).copied())
+        }
+        ValueDef::Param(..) => end_of(kernel, value),
+    }
+}
+
 /// Of two bounds that both hold, the one that is known at launch.
 fn known_bound(kernel: &Kernel, bound: Value) -> Value {
     let bound = promised(kernel, bound);
@@ -290,7 +300,26 @@ pub fn trips(kernel: &Kernel, inst: Inst) -> Option<u32> {
 pub fn lies_inside(kernel: &Kernel, index: Value, tile: u32, extent: Value) -> bool {
     let last = at_most(kernel, index).map(|at| at.saturating_add(tile.into()));
     let fits = || Some(last? <= kernel.int_const(extent)?);
-    is_never_negative(kernel, index) && fits() == Some(true)
+    is_never_negative(kernel, index) && fits() == Some(true) && never_wraps(kernel, index, &mut { FUEL })
+}
+
+/// Whether no arithmetic of an i32 below a value may wrap around, by the bounds of its numbers.
+fn never_wraps(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
+    if !spend(fuel) {
+        return false;
+    }
+    let Some(inst) = kernel.def(value) else { return true };
+    let small = |v: Value| at_most(kernel, v).is_some_and(|most| most <= i32::MAX.into());
+    match kernel.insts[inst].op {
+        _ if kernel.attrs[inst].index => true,
+        Op::Binary(op) => {
+            let grows = matches!(op, BinOp::Add | BinOp::Mul | BinOp::Shl);
+            (!grows || small(value)) && kernel.args(inst).iter().all(|&v| never_wraps(kernel, v, fuel))
+        }
+        Op::Assume(_) | Op::Cast => never_wraps(kernel, kernel.args(inst)[0], fuel),
+        Op::Select => kernel.args(inst)[1..].iter().all(|&v| never_wraps(kernel, v, fuel)),
+        _ => true,
+    }
 }
 
 /// A bound that the value certainly does not exceed.
@@ -307,6 +336,9 @@ fn at_most_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
     }
     if let Some(p) = kernel.params.iter().find(|p| p.value == value) {
         return Some(p.facts.max).filter(|&max| is_integer(kernel, value) && max < i64::MAX);
+    }
+    if let Some(end) = counted_to(kernel, value) {
+        return at_most_of(kernel, end, fuel).map(|end| end.max(1) - 1);
     }
     let inst = kernel.def(value)?;
     let args = kernel.args(inst);

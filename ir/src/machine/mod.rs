@@ -133,11 +133,11 @@ impl IndexMap {
     }
 }
 
-/// A plain access to an array in global memory, or to one that the text keeps in shared memory. Two accesses with the same pointer and footprint touch the same bytes only in one
-/// thread.
+/// A plain access to an array, in global memory or one that the text keeps in shared memory. Two accesses with the same
+/// pointer and footprint touch the same bytes only in one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GlobalAccess {
-    /// Number of the array: of the pointer argument, or of the array in shared memory with [`GlobalAccess::IN_BLOCK`] set.
+    /// Number of the array: of the pointer argument, or of an array in shared memory, with [`GlobalAccess::IN_BLOCK`].
     pub pointer: u32,
     /// Number of the tile with the layout that gives its elements to threads.
     pub footprint: u32,
@@ -149,7 +149,8 @@ impl GlobalAccess {
     /// The footprint of a uniform read of memory that the program writes nowhere: every role may repeat it by itself, at
     /// any time.
     pub const FIXED: u32 = u32::MAX >> 1;
-    /// Set in the footprint of an access by tiles of indices: in another iteration other threads may touch the same.
+    /// Set in the footprint of an access by tiles of indices, or by indices that a loop moves by less than a tile: in another
+    /// iteration other threads may touch the same.
     pub const SCATTERED: u32 = 1 << 31;
 
     /// Set in the number of an array in the block's shared memory.

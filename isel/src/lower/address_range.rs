@@ -67,7 +67,8 @@ impl Lower<'_, '_> {
         Some((p.facts.min, p.facts.max.min(most)))
     }
 
-    /// `pointer + index * step`, in shared memory with 32 bits. The step is a number of elements in 32 bits (`None`: 1), or of bytes in 64 bits.
+    /// `pointer + index * step`, of 32 bits in shared memory. The step is a number of elements in 32 bits (`None`: 1),
+    /// or of bytes in 64 bits.
     pub(super) fn step(
         &mut self,
         pointer: machine::Value,

@@ -13,6 +13,7 @@
 use super::Lower;
 use crate::Result;
 use crate::facts::{WORKSPACE_ALIGN, launch_expr};
+use crate::tiles::in_shared;
 use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
 use warplift_ir::manifest::{Expr, ExprOp, Param};
 use warplift_ir::target::Opcode;
@@ -81,6 +82,9 @@ impl Lower<'_, '_> {
         let (&all, at) = k.args(inst).split_last().unwrap_or((&k.grid[0], &[]));
         let all = self.scalar(all)?;
         let most = self.at().add_imm(all, -1);
+        if in_shared(k, inst) {
+            return self.error("`arrive` counts blocks: an array in shared memory is of one");
+        }
         let view = self.view(at[0])?;
         self.limit_steps(at[0])?;
         let (mut address, mut inside) = (view.base, None);

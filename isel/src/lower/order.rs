@@ -9,16 +9,19 @@
 use super::Lower;
 use super::coords::axis_weight;
 use crate::Result;
+use crate::facts::is_multiple;
 use crate::plan::StorePlan;
-use crate::tiles::{memory, written};
+use crate::tiles::{accessed, extents, memory, written};
+use crate::window::Window;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
-use warplift_ir::tile::{AtomicOp, BinOp, Block, Inst, Op, Type, Value};
+use warplift_ir::tile::{AtomicOp, BinOp, Block, Inst, Op, Type, Value, ValueDef};
 
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
 /// tiles count as one, because such tiles share no element. Atomic updates of one kind whose results nobody takes
-/// need no order among each other. An access of one thread has no layout. One by tiles of indices has one of its own: the data decides what its threads touch.
+/// need no order among each other; others have the footprint of a store. An access of one thread has no layout. One by
+/// tiles of indices has a footprint of its own: the data decides what its threads touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Footprint {
     Atomic(AtomicOp),
@@ -35,6 +38,8 @@ pub(super) struct Known {
     pub shared_arrays: FxHashMap<Value, u32>,
     /// For scalars and views that are computed twice, the first one.
     pub first_of: FxHashMap<Value, Value>,
+    /// The loops around an access, except that over tiles.
+    pub around: FxHashMap<Inst, Vec<Inst>>,
 }
 
 /// An index, and its constant distance from it modulo the tile.
@@ -60,7 +65,8 @@ impl Lower<'_, '_> {
             Op::Store => self.footprint(&k.args(inst)[..k.args(inst).len() - 1], layout),
             _ => self.footprint(k.args(inst), layout),
         };
-        let scattered = matches!(footprint, Footprint::Scattered(_));
+        let moves = || matches!(footprint, Footprint::Tile(..)) && self.moves_within_tile(inst);
+        let scattered = matches!(footprint, Footprint::Scattered(_)) || moves();
         let next = self.known.footprints.len() as u32 + 1;
         let next = if scattered { next | GlobalAccess::SCATTERED } else { next };
         GlobalAccess { pointer, footprint: *self.known.footprints.entry(footprint).or_insert(next) }
@@ -109,6 +115,32 @@ impl Lower<'_, '_> {
             (self.first(base), offset.rem_euclid(layout.out_extent(Axis::Dim(d as u8)) as i64))
         });
         Footprint::Tile(self.first(at[0]), indices.collect(), Some(Box::new(layout.clone())))
+    }
+
+    /// Whether an index changes in a loop around an access by less than a tile, so that another iteration touches the same
+    /// elements by other threads.
+    fn moves_within_tile(&self, inst: Inst) -> bool {
+        let (k, args) = (self.k, self.k.args(inst));
+        let Some(around) = self.known.around.get(&inst) else { return false };
+        let shape = extents(k, accessed(k, inst));
+        let moves = |(d, &v): (usize, &Value)| {
+            let tile = shape.get(d).copied().unwrap_or(1);
+            !is_multiple(k, self.moved(v).0, tile.into()) && around.iter().any(|&l| self.varies(v, l))
+        };
+        // A part of the view at another place keeps each element with its thread; other extents do not.
+        let spans = Window::of(k, args[0]).map_or(&args[..1], |w| k.args(w.whole));
+        let view = spans.iter().any(|&v| around.iter().any(|&l| self.varies(v, l)));
+        view || args[k.insts[inst].op.indices(args.len())].iter().enumerate().any(moves)
+    }
+
+    /// Whether a value is made inside a loop. What is equal in all iterations may be, too.
+    fn varies(&self, v: Value, looped: Inst) -> bool {
+        let k = self.k;
+        let makes = |i: Inst| match k.values[v].def {
+            ValueDef::Result(def, _) => i == def && i != looped,
+            ValueDef::Param(block, _) => k.insts[i].blocks.contains(&block),
+        };
+        k.int_const(v).is_none() && k.any_inside(looped, makes)
     }
 
     /// An index as another index plus a constant.
@@ -169,6 +201,7 @@ impl Lower<'_, '_> {
         self.find_first(self.k.entry, &mut FxHashMap::default());
         let mut order = Vec::new();
         self.accesses(self.k.entry, &mut Vec::new(), &mut order);
+        self.known.around = order.iter().filter(|o| !o.1.is_empty()).cloned().collect();
         for (n, (store, around)) in order.iter().enumerate().filter(|(_, (i, _))| self.is_write(*i)) {
             let bulk = matches!(self.plan.stores.get(store), Some(StorePlan::Bulk(_)));
             let follows = |(at, (load, other)): (usize, &(Inst, Vec<Inst>))| {

@@ -141,13 +141,17 @@ impl Lower<'_, '_> {
     }
 
     /// The dimensions along which the facts say that all of an accessed tile lies inside.
-    fn within(&self, inst: Inst, each: &Each) -> Vec<bool> {
+    pub(super) fn within(&self, inst: Inst, each: &Each) -> Vec<bool> {
         let k = self.k;
         let args = k.args(inst);
+        // One element has no shape.
         let shape = extents(k, accessed(k, inst));
-        let Some(window) = Window::of(k, args[0]) else { return vec![false; shape.len()] };
+        let Some(window) = Window::of(k, args[0]) else { return vec![false; args.len()] };
+        if !shape.is_empty() && shape.len() != window.kept.len() {
+            return vec![false; args.len()];
+        }
         let whole = |(d, &of): (usize, &usize)| {
-            let tile = shape.get(d).copied().unwrap_or(u32::MAX);
+            let tile = shape.get(d).copied().unwrap_or(1);
             !each.gathers(d) && lies_inside(k, args[1 + d], tile, window.extent(k, of))
         };
         // Where a fixed index is outside, everything is.

@@ -4,9 +4,10 @@
 //!  e = load v[i] : i32     ─►     inside = i < extent     ld.global e, [base + 4 i]   if inside, else the view's fill
 //! ```
 
+use super::indexed::Each;
 use super::{Lower, View};
 use crate::Result;
-use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
+use warplift_ir::machine::{self, Attr, GlobalAccess, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst};
 use warplift_ir::types::Elem;
@@ -20,7 +21,7 @@ impl Lower<'_, '_> {
         let view = self.view(args[0])?;
         self.limit_steps(args[0])?;
         let at = args[1..].iter().map(|&v| self.scalar(v)).collect::<Result<Vec<_>>>()?;
-        let inside = self.is_inside(&view, &at);
+        let inside = self.is_inside(inst, &view, &at);
         let address = self.element_address(&view, &at, elem.bits());
         let access = self.uniform_access(inst);
         let r = self.load_element(elem, address, access, inside)?;
@@ -32,9 +33,13 @@ impl Lower<'_, '_> {
     }
 
     /// Whether an element lies inside its view. The comparison is unsigned, so a negative index is outside too.
-    fn is_inside(&mut self, view: &View, at: &[machine::Value]) -> machine::Value {
+    fn is_inside(&mut self, inst: Inst, view: &View, at: &[machine::Value]) -> machine::Value {
+        let within = self.within(inst, &Each::default());
         let mut all = None;
-        for (&index, &extent) in at.iter().zip(&view.extents) {
+        for (d, (&index, &extent)) in at.iter().zip(&view.extents).enumerate() {
+            if within[d] {
+                continue;
+            }
             let compared = NewInst::new(Opcode::SetpU32, &[index, extent], &[Ty::Pred]);
             let p = self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt)));
             all = Some(match all {
@@ -60,7 +65,7 @@ impl Lower<'_, '_> {
             Elem::Int(64) | Elem::Uint(64) => (Opcode::LdGlobal64, Ty::B64),
             _ => return self.refuse_scalars(elem),
         };
-        let guard = Some(Guard { pred: inside, negated: false });
+        let guard = self.guard(inside);
         let attr = Attr::GlobalMem { offset: 0, count: 1, access };
         let op = self.spaced(op, address)?;
         let loaded = self.at().value(NewInst::new(op, &[address], &[ty]).attr(attr).guard(guard));
@@ -83,7 +88,7 @@ impl Lower<'_, '_> {
             Elem::Uint(_) => i64::from(fill as u32),
             _ => return self.fill_outside(elem, fill, r, inside, false),
         };
-        if bits == 0 {
+        if bits == 0 || self.guard(inside).is_none() {
             return Ok(r);
         }
         let ty = self.func.ty(r);

@@ -9,6 +9,7 @@
 //! refused.
 
 use crate::facts::{is_never_negative, launch_expr, terms};
+use crate::tiles::in_shared;
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::manifest::{Expr, ExprOp};
@@ -19,7 +20,7 @@ pub fn do_cluster_bounds(k: &Kernel, mapping: &Mapping) -> Result<()> {
     if mapping.whole.cluster <= 1 {
         return Ok(());
     }
-    let writes = |i: &Inst| k.insts[*i].op.is_write();
+    let writes = |i: &Inst| k.insts[*i].op.is_write() && !in_shared(k, *i);
     match k.insts.keys().filter(writes).find(|&i| !ends_with_the_grid(k, i)) {
         Some(inst) => {
             let message = "a cluster's blocks past the grid's end would store here: no dimension of the view is known \

@@ -20,9 +20,10 @@ use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, LoopMapping, Mapping, O
 pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     name_grid(k);
     let entry = k.entry;
+    let written = written(k);
     let old = std::mem::take(&mut k.blocks[entry].insts);
     let footprint = footprint(k);
-    let (outside, inside) = split(k, old);
+    let (outside, inside) = split(k, old, &written);
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
     let longest = longest(k, mapping);
@@ -198,9 +199,8 @@ fn footprint(k: &Kernel) -> [i64; 3] {
 
 /// Splits the body: pure scalars and views that do not depend on the block index stay outside the loop. So do loads
 /// of scalars that nothing writes, and of tiles that stay in shared memory for all tiles.
-fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
+fn split(k: &Kernel, insts: Vec<Inst>, written: &FxHashSet<Value>) -> (Vec<Inst>, Vec<Inst>) {
     let mut inner: FxHashSet<Value> = FxHashSet::default();
-    let written = written(k);
     let kept = |i: Inst| {
         let read = |v: Value| memory(k, v).is_some_and(|p| !written.contains(&p));
         let stays = k.attrs[i].in_parts || !loads_tile(k, i);

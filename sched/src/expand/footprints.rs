@@ -1,4 +1,4 @@
-//! The accesses to the memory of a pointer argument since the last barrier, by footprint.
+//! The accesses to an array since the last barrier, by footprint.
 
 use warplift_ir::machine::GlobalAccess;
 
@@ -11,7 +11,7 @@ pub(super) enum Footprints {
     Several,
 }
 
-/// The accesses to the memory of a pointer argument.
+/// The accesses to an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Accesses {
     pub(super) written: Footprints,
@@ -46,12 +46,14 @@ impl Footprints {
 }
 
 impl Accesses {
-    /// Whether no two of them, of one iteration or of several, conflict.
+    /// Whether no two of them, of one iteration or of several, conflict: all have one footprint, whose indices move by whole
+    /// tiles. Where they may move by less, the footprint counts as scattered.
     pub(super) fn is_settled(self) -> bool {
         match self.written {
             Footprints::None => true,
             Footprints::One(f) => {
-                self.read == Footprints::None && f != GlobalAccess::SHARED && f & GlobalAccess::SCATTERED == 0
+                let read = matches!(self.read, Footprints::None) || self.read == self.written;
+                read && f != GlobalAccess::SHARED && f & GlobalAccess::SCATTERED == 0
             }
             Footprints::Several => false,
         }
@@ -74,13 +76,14 @@ impl Accesses {
         if writes { Self { written: one, read: none } } else { Self { written: none, read: one } }
     }
 
-    /// The accesses that an earlier iteration may have made. The indices of a footprint were different there. If only
-    /// one footprint stores, its stores go to different tiles, unless the data says where they go.
+    /// The accesses that an earlier iteration may have made. The indices of a footprint may have been others there, by whole
+    /// tiles: each element stays with its thread, unless the footprint is scattered.
     pub(super) fn of_earlier_iteration(self) -> Self {
         let several = Self { written: Footprints::Several, read: Footprints::Several };
         match (self.written, self.read) {
             (Footprints::One(f), _) if f & GlobalAccess::SCATTERED != 0 => several,
             (Footprints::None, _) | (_, Footprints::None) => self,
+            (Footprints::One(f), Footprints::One(g)) if f == g && f != GlobalAccess::SHARED => self,
             _ => several,
         }
     }

@@ -1,4 +1,4 @@
-//! The order of a block's plain accesses to global memory.
+//! The order of a block's plain accesses to arrays: in global memory, and those of the text in shared memory.
 //!
 //! ```text
 //!  store y (footprint 1) ─ load y (footprint 1): each thread reads its own stores
