@@ -92,7 +92,7 @@ impl Lower<'_, '_> {
     ) -> machine::Value {
         let mut open = at.iter().copied();
         let all: Vec<machine::Value> =
-            placed.fixed.iter().map(|f| f.or_else(|| open.next())).flatten().collect();
+            placed.fixed.iter().filter_map(|f| f.or_else(|| open.next())).collect();
         let (mut swizzled, mut moved) = (None, None);
         for (d, &index) in all.iter().enumerate() {
             self.add_digits(&placed.layout, d, index, (&mut swizzled, &mut moved));

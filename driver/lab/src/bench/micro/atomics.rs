@@ -56,6 +56,21 @@ fn update(op: Opcode, at: Value, with: Value, returns: bool) -> NewInst {
     NewInst::new(op, &[at, with], results).attr(Attr::Mem { offset: 0, count: 1 })
 }
 
+/// Updates at an address, one after the other; what a turn carries on: the address, and all answers mixed with `sum`.
+fn updates(c: &mut Cursor<'_, '_>, op: Opcode, (at, with): (Value, Value), mut sum: Value) -> Vec<Value> {
+    let returns = !op.results().is_empty();
+    for _ in 0..LENGTH {
+        let new = update(op, at, with, returns);
+        if returns {
+            let before = c.value(new);
+            sum = c.op(Opcode::Xor, &[sum, before], Ty::B32);
+        } else {
+            c.push(new);
+        }
+    }
+    vec![at, sum]
+}
+
 /// One warp of each block updates again and again, without waiting for answers.
 fn stream(op: Opcode, meets: Meets, blocks: u32) -> Case {
     let frame = Frame { blocks: Blocks::Count(blocks), ..Frame::default() };
@@ -66,18 +81,8 @@ fn stream(op: Opcode, meets: Meets, blocks: u32) -> Case {
             name,
             |c, env| vec![meets.address(c, env), env.lane_zero],
             |c, _, carried| {
-                let [at, mut sum] = [carried[0], carried[1]];
                 let one = c.imm(1);
-                for _ in 0..LENGTH {
-                    let new = update(op, at, one, returns);
-                    if returns {
-                        let before = c.value(new);
-                        sum = c.op(Opcode::Xor, &[sum, before], Ty::B32);
-                    } else {
-                        c.push(new);
-                    }
-                }
-                vec![at, sum]
+                updates(c, op, (carried[0], one), carried[1])
             },
         )
     });
@@ -154,25 +159,12 @@ const NEAR_WARPS: u32 = 8;
 /// Warps of a block update shared memory again and again.
 fn near(op: Opcode, meets: Near) -> Case {
     let frame = Frame { warps: NEAR_WARPS, shared: NEAR_BYTES, ..Frame::default() };
-    let returns = !op.results().is_empty();
     let build = builder(move |bump, name| {
         frame.build(
             bump,
             name,
             |c, env| vec![meets.address(c, env), env.thread],
-            |c, _, carried| {
-                let [at, mut sum] = [carried[0], carried[1]];
-                for _ in 0..LENGTH {
-                    let new = update(op, at, sum, returns);
-                    if returns {
-                        let before = c.value(new);
-                        sum = c.op(Opcode::Xor, &[sum, before], Ty::B32);
-                    } else {
-                        c.push(new);
-                    }
-                }
-                vec![at, sum]
-            },
+            |c, _, carried| updates(c, op, (carried[0], carried[1]), carried[1]),
         )
     });
     let name = format!("atomics.{}.{}", op.name(), meets.name());

@@ -44,10 +44,10 @@ impl Generator<'_> {
     fn array_for(&mut self, elem: Elem, s: &Shape, shape: &[u32]) -> Result<Value> {
         let layout = self.choices.chance(1, 3).then(|| swizzled(shape)).flatten();
         let mut extents = s.dims().iter().map(|&d| self.b.dim(d)).collect::<Result<Vec<_>>>()?;
-        if let (None, Some(last), Some(&longest)) = (&layout, extents.last_mut(), shape.last()) {
-            if self.choices.chance(1, 3) {
-                *last = self.b.int(i64::from(longest) + self.choices.between(1, 8), Elem::I32)?;
-            }
+        if let (None, Some(last), Some(&longest)) = (&layout, extents.last_mut(), shape.last())
+            && self.choices.chance(1, 3)
+        {
+            *last = self.b.int(i64::from(longest) + self.choices.between(1, 8), Elem::I32)?;
         }
         self.b.shared(&extents, elem, layout)
     }
