@@ -100,7 +100,7 @@ fn threads_count_in_an_array() {
         atomic_add gz[0], load sums[0] : f32[64]
     }
     mapping counted { kernel: warps 4 }";
-    let made = check(&text, &[("n", 2300)], &[]);
+    let made = check(text, &[("n", 2300)], &[]);
     // From the loop's first instruction to the branch back.
     let inside = made.ptx.split("nounroll").nth(1).and_then(|rest| rest.split("bra").next()).expect("a loop");
     assert!(inside.contains("red.shared.add.s32") && inside.contains("red.shared.add.f32"), "{inside}");

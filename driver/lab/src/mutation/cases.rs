@@ -477,6 +477,14 @@ pub const CASES: &[Case] = &[
         &["offsets=list:0,3,140,140,290"],
     ),
     case("embedding", "BM = 8, BN = 256; kernel: warps 4", &[("m=21,v=5,n=520", 2)]),
-    case("histogram", "B = 128, BLOCKS = 2; kernel: warps 4", &[("n=900,bins=4", 2), ("n=300,bins=5000", 2)]),
+    // Numbers that reach the first words that a thread loads and the last ones that it sets to zero.
+    given(
+        case(
+            "histogram",
+            "B = 128, BLOCKS = 2; kernel: warps 4",
+            &[("n=900,bins=4096", 2), ("n=300,bins=5000", 2)],
+        ),
+        &["x=ints:0..4200"],
+    ),
     case("gather_rows", "BM = 1, BN = 512, BP = 128; kernel: warps 4", &[("m=3,n=400,p=200", 2)]),
 ];
