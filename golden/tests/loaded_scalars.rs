@@ -541,3 +541,25 @@ fn stored_scalars_are_not_loaded_before() {
     mapping kept { kernel: persistent, warps 2 }";
     check(text, &[("n", 64)], &[("x", Given::I32(&(5..69).collect::<Vec<i32>>()))]);
 }
+
+/// A loaded half beside a tile of halves, of one register and of several.
+#[test]
+fn halves_stand_for_tiles() {
+    let text = |ty: &str, warps: u32| {
+        format!(
+            "kernel scaled(x: ptr<{ty}> align 16, y: ptr<{ty}> align 16, n: i32 % 8) {{
+                grid cdiv(n, 256)
+                gx = view x : {ty}[n]
+                gy = view y : {ty}[n]
+                b = block_index
+                v = load gx[b*256] : {ty}[256]
+                q = load gx[1] : {ty}
+                store gy[b*256], v * q + q
+            }}
+            mapping scaled {{ kernel: warps {warps} }}"
+        )
+    };
+    for (ty, warps) in [("f16", 4), ("f16", 1), ("bf16", 4), ("bf16", 2)] {
+        check(&text(ty, warps), &[("n", 520)], &[]);
+    }
+}

@@ -70,7 +70,12 @@ impl Lower<'_, '_> {
         let op = self.spaced(op, address)?;
         let loaded = self.at().value(NewInst::new(op, &[address], &[ty]).attr(attr).guard(guard));
         self.func.values[loaded].uniform = access.footprint == GlobalAccess::FIXED;
-        Ok(if elem.bits() == 16 { self.permute(loaded, loaded, 0x1010) } else { loaded })
+        if elem.bits() != 16 {
+            return Ok(loaded);
+        }
+        // A scalar, not a fragment of one register: it stands for every register of a tile.
+        let both = self.at().imm(0x1010);
+        Ok(self.at().op(Opcode::Prmt, &[loaded, loaded, both], Ty::B32))
     }
 
     /// The view's fill outside. A guarded load gives zero there.

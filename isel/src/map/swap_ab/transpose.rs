@@ -11,6 +11,7 @@
 
 use super::class::{Classes, exchanges, is_matrix, untransposed};
 use crate::map::drop_unused::do_drop_unused;
+use crate::tiles::in_shared;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Shape, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
@@ -211,7 +212,7 @@ impl Transpose<'_> {
     /// Whether threads may read the array in any orientation.
     fn is_plain_load(&self, inst: Inst) -> bool {
         let view = self.k.whole_view(self.k.args(inst)[0]);
-        self.k.def(view).is_some_and(|d| self.k.attrs[d].array.way.is_plain())
+        self.k.def(view).is_some_and(|d| self.k.attrs[d].array.way.is_plain()) && !in_shared(self.k, inst)
     }
 
     fn load(&mut self, inst: Inst) {
@@ -226,7 +227,9 @@ impl Transpose<'_> {
         let Some(&v) = args.last() else { return self.out.push(inst) };
         let last = args.len() - 1;
         let (from, odd) = self.source(v);
-        if is_matrix(self.k, v) && self.is_transposed(from) && !odd {
+        // An array in shared memory has no view with its dimensions exchanged: the tile is turned.
+        let turns = !in_shared(self.k, inst);
+        if is_matrix(self.k, v) && self.is_transposed(from) && !odd && turns {
             args[0] = self.view(args[0], 0, 1);
             args.swap(1, 2);
             args[last] = from;
