@@ -139,30 +139,6 @@ fn products_read_arrays() {
     }
 }
 
-/// What a product of 48 rows gives is computed transposed, and stored as the array lies.
-#[test]
-fn transposed_results_are_stored() {
-    let text = "kernel turned(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16, m: i32 % 8, n: i32 % 8) {
-        tunable BM = 48, BN = 128
-        grid cdiv(m, BM), cdiv(n, BN)
-        ga = view a : f16[m, 64]
-        gb = view b : f16[n, 64]
-        gc = view c : f16[m, n]
-        i, j = block_index
-        s = shared f32[BM, 136]
-        ta = load ga[i*BM, 0] : f16[BM, 64]
-        tb = load gb[j*BN, 0] : f16[BN, 64]
-        zero = full 0.0 : f32[BM, BN]
-        acc = mma zero, ta, trans(tb)
-        store s[0, 0], acc
-        store gc[i*BM, j*BN], cast((load s[0, 0] : f32[BM, BN]) * 2.0, f16)
-    }
-    mapping turned { kernel: WORDS }";
-    for words in ["cluster 1", "persistent"] {
-        check(&text.replace("WORDS", words), &[("m", 104), ("n", 264)], &[]);
-    }
-}
-
 /// The length of a loop comes from an array.
 #[test]
 fn scalars_come_from_arrays() {
