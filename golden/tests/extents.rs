@@ -85,7 +85,16 @@ fn what_may_wrap_around_is_compared() {
         store gy[0], load gx[at] : f32[64]
     }
     mapping wraps { kernel: warps 2 }";
+    let counted = "kernel counts(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32) {
+        grid 1
+        gx = view x : f32[128]
+        gy = view y : f32[64]
+        low = n * 3
+        for t in low..min(low + 1, 64) { store gy[0], load gx[t] : f32[64] }
+    }
+    mapping counts { kernel: warps 2 }";
     for n in [1, 7, 1_000_000_001] {
         check(text, &[("n", n)], &[]);
+        check(counted, &[("n", n)], &[]);
     }
 }

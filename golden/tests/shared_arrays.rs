@@ -184,9 +184,10 @@ fn overlapping_stores_keep_their_order() {
         AFTER
     }
     mapping overlapped { kernel: warps 4 }";
-    let near = text.replace("ARRAY", "shared i32[512]").replace("AFTER", "store gy[0], load s[0] : i32[512]");
-    let far = text.replace("ARRAY", "view y : i32[n]").replace("AFTER", "");
-    for text in [near, far] {
+    let shared =
+        text.replace("ARRAY", "shared i32[512]").replace("AFTER", "store gy[0], load s[0] : i32[512]");
+    let global = text.replace("ARRAY", "view y : i32[n]").replace("AFTER", "");
+    for text in [shared, global] {
         check(&text, &[("n", 2048)], &[]);
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 
 use warplift_ir::manifest::{Expr, ExprOp};
-use warplift_ir::tile::{BinOp, Inst, InstData, Kernel, Op, Type, Value, ValueDef};
+use warplift_ir::tile::{BinOp, Block, Inst, InstData, Kernel, Op, Type, Value, ValueDef};
 
 /// Limit on the instructions that one query visits. Values form a graph, and a query walks it as a tree.
 const FUEL: u32 = 4096;
@@ -246,9 +246,7 @@ fn end_of(kernel: &Kernel, value: Value) -> Option<Value> {
             _ => kernel.attrs[inst].below.and_then(|d| along(d as usize)),
         },
         ValueDef::Param(block, 0) => {
-            let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&block);
-            let (inst, _) = kernel.insts.iter().find(|(_, d)| holds(d))?;
-            let [low, high, ..] = kernel.args(inst)[..] else { return None };
+            let [low, high, ..] = kernel.args(loop_of(kernel, block)?)[..] else { return None };
             is_never_negative(kernel, low).then(|| known_bound(kernel, high))
         }
         ValueDef::Param(..) => None,
@@ -282,9 +280,13 @@ fn param_never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
         return p.facts.min >= 0;
     }
     let ValueDef::Param(block, 0) = kernel.values[value].def else { return false };
-    let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&block);
-    let holder = kernel.insts.iter().find(|(_, d)| holds(d));
-    holder.is_some_and(|(inst, _)| never_negative(kernel, kernel.args(inst)[0], fuel))
+    loop_of(kernel, block).is_some_and(|inst| never_negative(kernel, kernel.args(inst)[0], fuel))
+}
+
+/// The loop with this body.
+fn loop_of(kernel: &Kernel, body: Block) -> Option<Inst> {
+    let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&body);
+    kernel.insts.iter().find(|(_, d)| holds(d)).map(|(inst, _)| inst)
 }
 
 /// Iterations of a loop at most, where the signature's ranges bound them.
@@ -308,7 +310,15 @@ fn never_wraps(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     if !spend(fuel) {
         return false;
     }
-    let Some(inst) = kernel.def(value) else { return true };
+    let inst = match kernel.values[value].def {
+        ValueDef::Result(inst, _) => inst,
+        // A counter grows from its start to a bound of i32.
+        ValueDef::Param(block, 0) => {
+            let start = loop_of(kernel, block).map(|l| kernel.args(l)[0]);
+            return start.is_none_or(|start| never_wraps(kernel, start, fuel));
+        }
+        ValueDef::Param(..) => return true,
+    };
     let small = |v: Value| at_most(kernel, v).is_some_and(|most| most <= i32::MAX.into());
     match kernel.insts[inst].op {
         _ if kernel.attrs[inst].index => true,

@@ -126,28 +126,7 @@ pub fn is_atomic(op: Opcode) -> bool {
 
 /// Whether it updates an array in shared memory.
 pub fn is_shared_atomic(op: Opcode) -> bool {
-    use Opcode::*;
-    matches!(
-        op,
-        RedSharedAddF32
-            | RedSharedAddS32
-            | RedSharedMinS32
-            | RedSharedMaxS32
-            | RedSharedMinU32
-            | RedSharedMaxU32
-            | RedSharedAddF16
-            | RedSharedAddBf16
-            | RedSharedAddF16x2
-            | RedSharedAddBf16x2
-            | AtomSharedAddU32
-            | AtomSharedAddF32
-            | AtomSharedMinS32
-            | AtomSharedMaxS32
-            | AtomSharedMinU32
-            | AtomSharedMaxU32
-            | AtomSharedExchB32
-            | AtomSharedCasB32
-    )
+    op.in_global().is_some_and(is_atomic)
 }
 
 fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {

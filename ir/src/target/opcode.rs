@@ -26,7 +26,38 @@ macro_rules! opcodes {
             $(#[doc = concat!("`", $name, "`, from ", $least, " on.")] $op,)*
         }
 
-        impl Opcode {
+        /// Accesses of global memory, each with the same access of shared memory.
+const IN_SHARED: [(Opcode, Opcode); 24] = {
+    use Opcode::*;
+    [
+        (LdGlobal8, LdShared8),
+        (LdGlobal16, LdShared16),
+        (LdGlobal, LdShared),
+        (StGlobal8, StShared8),
+        (StGlobal16, StShared16),
+        (StGlobal, StShared),
+        (RedGlobalAddF32, RedSharedAddF32),
+        (RedGlobalAddS32, RedSharedAddS32),
+        (RedGlobalMinS32, RedSharedMinS32),
+        (RedGlobalMaxS32, RedSharedMaxS32),
+        (RedGlobalMinU32, RedSharedMinU32),
+        (RedGlobalMaxU32, RedSharedMaxU32),
+        (RedGlobalAddF16, RedSharedAddF16),
+        (RedGlobalAddBf16, RedSharedAddBf16),
+        (RedGlobalAddF16x2, RedSharedAddF16x2),
+        (RedGlobalAddBf16x2, RedSharedAddBf16x2),
+        (AtomAddU32, AtomSharedAddU32),
+        (AtomAddF32, AtomSharedAddF32),
+        (AtomMinS32, AtomSharedMinS32),
+        (AtomMaxS32, AtomSharedMaxS32),
+        (AtomMinU32, AtomSharedMinU32),
+        (AtomMaxU32, AtomSharedMaxU32),
+        (AtomExchB32, AtomSharedExchB32),
+        (AtomCasB32, AtomSharedCasB32),
+    ]
+};
+
+impl Opcode {
             /// All of them, in order.
             pub const ALL: &[Self] = &[$(Self::$op,)*];
             /// Their number.
@@ -334,33 +365,12 @@ impl Opcode {
     /// The same access to an array in the block's shared memory, whose address has 32 bits. Not all that access global
     /// memory have one.
     pub fn in_shared(self) -> Option<Self> {
-        Some(match self {
-            Self::LdGlobal8 => Self::LdShared8,
-            Self::LdGlobal16 => Self::LdShared16,
-            Self::LdGlobal => Self::LdShared,
-            Self::StGlobal8 => Self::StShared8,
-            Self::StGlobal16 => Self::StShared16,
-            Self::StGlobal => Self::StShared,
-            Self::RedGlobalAddF32 => Self::RedSharedAddF32,
-            Self::RedGlobalAddS32 => Self::RedSharedAddS32,
-            Self::RedGlobalMinS32 => Self::RedSharedMinS32,
-            Self::RedGlobalMaxS32 => Self::RedSharedMaxS32,
-            Self::RedGlobalMinU32 => Self::RedSharedMinU32,
-            Self::RedGlobalMaxU32 => Self::RedSharedMaxU32,
-            Self::RedGlobalAddF16 => Self::RedSharedAddF16,
-            Self::RedGlobalAddBf16 => Self::RedSharedAddBf16,
-            Self::RedGlobalAddF16x2 => Self::RedSharedAddF16x2,
-            Self::RedGlobalAddBf16x2 => Self::RedSharedAddBf16x2,
-            Self::AtomAddU32 => Self::AtomSharedAddU32,
-            Self::AtomAddF32 => Self::AtomSharedAddF32,
-            Self::AtomMinS32 => Self::AtomSharedMinS32,
-            Self::AtomMaxS32 => Self::AtomSharedMaxS32,
-            Self::AtomMinU32 => Self::AtomSharedMinU32,
-            Self::AtomMaxU32 => Self::AtomSharedMaxU32,
-            Self::AtomExchB32 => Self::AtomSharedExchB32,
-            Self::AtomCasB32 => Self::AtomSharedCasB32,
-            _ => return None,
-        })
+        IN_SHARED.iter().find(|pair| pair.0 == self).map(|pair| pair.1)
+    }
+
+    /// The access of global memory that [`Opcode::in_shared`] makes this one of.
+    pub fn in_global(self) -> Option<Self> {
+        IN_SHARED.iter().find(|pair| pair.1 == self).map(|pair| pair.0)
     }
 
     /// Whether it is a copy into shared memory that completes on a barrier.

@@ -66,6 +66,20 @@ fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> 
     digits
 }
 
+/// Masks of bits, each with the shift (to the left where it is positive) by which they move.
+pub(super) type Shifts = Vec<(i32, u64)>;
+
+/// Adds a bit, which moves to all the bits of a number. Bits that move by the same shift go under one mask.
+pub(super) fn add_shifts(shifts: &mut Shifts, bit: u64, to: u64) {
+    for place in (0..63).filter(|place| to >> place & 1 == 1) {
+        let shift = place - bit.trailing_zeros() as i32;
+        match shifts.iter_mut().find(|s| s.0 == shift) {
+            Some(s) => s.1 |= bit,
+            None => shifts.push((shift, bit)),
+        }
+    }
+}
+
 /// A thread's part of an output: an exclusive-or term, a sum term, and the bits that the first may set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThreadParts {
@@ -157,7 +171,7 @@ impl Lower<'_, '_> {
         }
         // Columns of a swizzle share bits, so nothing may carry.
         let plus = if overlaps && digits.iter().all(|d| d.xor) { Opcode::Xor } else { Opcode::AddS32 };
-        let mut groups: Vec<(i32, u64)> = Vec::new();
+        let mut groups: Shifts = Vec::new();
         let mut total: Option<machine::Value> = None;
         let join = |l: &mut Self, total: Option<machine::Value>, part, op| match total {
             None => part,
@@ -165,13 +179,7 @@ impl Lower<'_, '_> {
         };
         for d in &digits {
             if d.extent == 2 && d.weight.is_power_of_two() && (d.xor || !overlaps) {
-                for bit in (0..63).filter(|b| d.value >> b & 1 == 1) {
-                    let shift = bit - d.weight.trailing_zeros() as i32;
-                    match groups.iter_mut().find(|g| g.0 == shift) {
-                        Some(g) => g.1 |= d.weight,
-                        None => groups.push((shift, d.weight)),
-                    }
-                }
+                add_shifts(&mut groups, d.weight, d.value);
             } else {
                 let w = self.at_entry().imm(d.weight as i64);
                 let q = self.at_entry().int(Opcode::DivU32, thread, w);

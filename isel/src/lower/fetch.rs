@@ -60,7 +60,7 @@ impl Lower<'_, '_> {
             let guard = self.guard(inside);
             let attr = self.global_attr(inst, a.offset(&at), 1, access);
             let args = [&[address], &operands[..]].concat();
-            let new = NewInst::new(self.spaced(row, address)?, &args, &[Ty::B32]).attr(attr).guard(guard);
+            let new = NewInst::new(self.in_space(row, address)?, &args, &[Ty::B32]).attr(attr).guard(guard);
             parts.push(self.at().value(new));
         }
         let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(registers as u16)]);

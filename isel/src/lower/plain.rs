@@ -380,7 +380,7 @@ impl Lower<'_, '_> {
             2 | 3 => (Opcode::LdGlobal16, 1),
             _ => (Opcode::LdGlobal, (bytes / 4) as u8),
         };
-        let op = self.spaced(op, address)?;
+        let op = self.in_space(op, address)?;
         let guard = self.guard(inside);
         let new =
             NewInst::new(op, &[address], &[]).attr(Attr::GlobalMem { offset, count, access }).guard(guard);
@@ -529,7 +529,7 @@ impl Lower<'_, '_> {
             let attr = self.global_attr(inst, a.offset(&at), count as u8, access);
             for (op, part, inside) in self.writes(write, bytes, part, inside) {
                 let guard = self.guard(inside);
-                let op = self.spaced(op, address)?;
+                let op = self.in_space(op, address)?;
                 self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr.clone()).guard(guard));
             }
         }

@@ -67,7 +67,7 @@ impl Lower<'_, '_> {
         };
         let guard = self.guard(inside);
         let attr = Attr::GlobalMem { offset: 0, count: 1, access };
-        let op = self.spaced(op, address)?;
+        let op = self.in_space(op, address)?;
         let loaded = self.at().value(NewInst::new(op, &[address], &[ty]).attr(attr).guard(guard));
         self.func.values[loaded].uniform = access.footprint == GlobalAccess::FIXED;
         if elem.bits() != 16 {

@@ -9,6 +9,7 @@
 //! A layout gives the place of an element from its indices: exclusive or of the bits that a swizzle combines, and sums of
 //! the other digits (Linear Layouts, section 4.1; Hexcute, section 4, `shared_tensor`).
 
+use super::coords::{Shifts, add_shifts};
 use super::long::is_long;
 use super::view::{Placed, View};
 use super::{Low, Lower};
@@ -19,36 +20,19 @@ use std::rc::Rc;
 use warplift_ir::layout::{Axis, Layout, Step};
 use warplift_ir::machine::{self, Attr, BufferData, BufferKind, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::Inst;
+use warplift_ir::tile::{Inst, Value};
+use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
     /// An array of the block: its buffer, and a view of it.
     pub(super) fn lower_shared_array(&mut self, inst: Inst, layout: Option<&Layout>) -> Result<()> {
-        let k = self.k;
-        let (view, elem) = (k.result(inst), k.ty(k.result(inst)).elem());
-        if !matches!(elem.bits(), 8 | 16 | 32) && !is_long(elem) {
-            return self.error(format!(
-                "an array of {elem} in shared memory does not compile: elements of whole bytes do"
-            ));
-        }
         if self.blocks > 1 {
-            return self
-                .error("`blocks` does not go with an array in shared memory: each block would have its own");
+            let what = "`blocks` does not go with an array in shared memory: each block would have its own";
+            return self.error(what);
         }
-        let extents: Option<Vec<u64>> =
-            k.args(inst).iter().map(|&v| k.int_const(v).and_then(|e| u64::try_from(e).ok())).collect();
-        let Some(extents) = extents else {
-            return self
-                .error("the extents of an array in shared memory are numbers, constants and tunables");
-        };
-        let elements = match layout {
-            Some(layout) => self.checked_layout(layout, &extents)?,
-            None => extents.iter().try_fold(1u64, |n, &e| n.checked_mul(e)).unwrap_or(u64::MAX),
-        };
-        let bytes = elements.saturating_mul(u64::from(elem.bits() / 8));
-        let Ok(bytes) = u32::try_from(bytes) else {
-            return self.error(format!("an array of {bytes} bytes in shared memory"));
-        };
+        let view = self.k.result(inst);
+        let extents = self.array_extents(inst)?;
+        let bytes = self.array_bytes(self.k.ty(view).elem(), layout, &extents)?;
         let (name, align) = (self.name_of(view), SHARED_ALIGN as u32);
         let buffer = self.buffers.push(BufferData { name, bytes, align, kind: BufferKind::Array });
         let new = NewInst::new(Opcode::ArrayBase, &[], &[Ty::B32]);
@@ -57,13 +41,42 @@ impl Lower<'_, '_> {
         self.known.shared_arrays.insert(view, number);
         let placed = layout.map(|l| Rc::new(Placed { layout: l.clone(), fixed: vec![None; extents.len()] }));
         let mut strides: SmallVec<[Option<machine::Value>; 2]> = SmallVec::new();
-        for d in 0..extents.len() {
-            let stride: u64 = extents[d + 1..].iter().product();
-            strides.push((d + 1 < extents.len()).then(|| self.at().imm(stride as i64)));
+        for d in 1..=extents.len() {
+            let stride: u64 = extents[d..].iter().product();
+            strides.push((d < extents.len()).then(|| self.at().imm(stride as i64)));
         }
         let extents = extents.iter().map(|&e| self.at().imm(e as i64)).collect();
         self.env.insert(view, Low::View(View { base, placed, extents, strides, fill: 0.0 }));
         Ok(())
+    }
+
+    /// The extents of an array, which the text knows.
+    fn array_extents(&self, inst: Inst) -> Result<Vec<u64>> {
+        let k = self.k;
+        let known = |&v: &Value| k.int_const(v).and_then(|e| u64::try_from(e).ok());
+        match k.args(inst).iter().map(known).collect() {
+            Some(extents) => Ok(extents),
+            None => {
+                self.error("the extents of an array in shared memory are numbers, constants and tunables")
+            }
+        }
+    }
+
+    /// The bytes of an array.
+    fn array_bytes(&self, elem: Elem, layout: Option<&Layout>, extents: &[u64]) -> Result<u32> {
+        if !matches!(elem.bits(), 8 | 16 | 32) && !is_long(elem) {
+            let what = "in shared memory does not compile: elements of whole bytes do";
+            return self.error(format!("an array of {elem} {what}"));
+        }
+        let elements = match layout {
+            Some(layout) => self.checked_layout(layout, extents)?,
+            None => extents.iter().try_fold(1u64, |n, &e| n.checked_mul(e)).unwrap_or(u64::MAX),
+        };
+        let bytes = elements.saturating_mul(u64::from(elem.bits() / 8));
+        match u32::try_from(bytes) {
+            Ok(bytes) => Ok(bytes),
+            Err(_) => self.error(format!("an array of {bytes} bytes in shared memory")),
+        }
     }
 
     /// The elements that an array with a layout takes.
@@ -104,7 +117,7 @@ impl Lower<'_, '_> {
         self.step(view.base, elements, None, bits)
     }
 
-    /// Adds what an index contributes to the place of an element. Bits that move by the same shift go under one mask.
+    /// Adds what an index contributes to the place of an element.
     fn add_digits(
         &mut self,
         layout: &Layout,
@@ -112,7 +125,7 @@ impl Lower<'_, '_> {
         index: machine::Value,
         (swizzled, moved): (&mut Option<machine::Value>, &mut Option<machine::Value>),
     ) {
-        let mut shifts: Vec<(i32, u64)> = Vec::new();
+        let mut shifts = Shifts::new();
         for b in layout.basis(Axis::Dim(d as u8)) {
             if b.step == Step::Add {
                 let digit = self.digit(index, b.weight, b.extent);
@@ -120,13 +133,7 @@ impl Lower<'_, '_> {
                 *moved = Some(moved.map_or(part, |sum| self.at().add(sum, part)));
                 continue;
             }
-            for bit in (0..63).filter(|bit| b.out[0] >> bit & 1 == 1) {
-                let shift = bit - b.weight.trailing_zeros() as i32;
-                match shifts.iter_mut().find(|s| s.0 == shift) {
-                    Some(s) => s.1 |= b.weight,
-                    None => shifts.push((shift, b.weight)),
-                }
-            }
+            add_shifts(&mut shifts, b.weight, b.out[0]);
         }
         for (shift, mask) in shifts {
             let part = self.at().and_imm(index, mask as i64);
@@ -148,7 +155,7 @@ impl Lower<'_, '_> {
     }
 
     /// The row for an access at an address: one of shared memory for an address of 32 bits.
-    pub(super) fn spaced(&self, op: Opcode, address: machine::Value) -> Result<Opcode> {
+    pub(super) fn in_space(&self, op: Opcode, address: machine::Value) -> Result<Opcode> {
         match (self.func.ty(address), op.in_shared()) {
             (Ty::B64, _) => Ok(op),
             (_, Some(shared)) => Ok(shared),

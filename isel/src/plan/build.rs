@@ -55,18 +55,18 @@ impl<'k> PlanBuilder<'k> {
         fill::anchor_indices(k, order, &self.solver, plan)?;
         // Loads come first: wide accesses of memory decide the layout of what is computed from them.
         let (loads, others): (Vec<Inst>, Vec<Inst>) = order.iter().partition(|&&i| reads_tile(k, i));
-        let (near, mut loads): (Vec<Inst>, Vec<Inst>) = loads.into_iter().partition(|&i| in_shared(k, i));
+        let (shared, mut loads): (Vec<Inst>, Vec<Inst>) = loads.into_iter().partition(|&i| in_shared(k, i));
         let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
         loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
         for &inst in &loads {
             anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
         }
         // What comes from shared memory only takes the layout in which it is stored.
-        let stores = others.iter().filter(|&&i| !near.is_empty() && matches!(k.insts[i].op, Op::Store));
+        let stores = others.iter().filter(|&&i| !shared.is_empty() && matches!(k.insts[i].op, Op::Store));
         for &store in stores.filter(|&&i| !in_shared(k, i)) {
             anchor::anchor_stored(k, store, &self.solver, plan)?;
         }
-        for inst in others.into_iter().chain(near) {
+        for inst in others.into_iter().chain(shared) {
             anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
         }
         half_pairs::do_half_pairs(k, plan)?;

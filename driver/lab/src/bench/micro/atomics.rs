@@ -117,7 +117,7 @@ fn chain() -> Case {
 
 /// Which lanes of a warp update what in shared memory.
 #[derive(Clone, Copy)]
-enum Near {
+enum Lanes {
     /// Lane l the word l: each its own bank.
     Own,
     /// So many lanes a word, the same in all warps.
@@ -126,7 +126,7 @@ enum Near {
     Bank(u32),
 }
 
-impl Near {
+impl Lanes {
     fn name(self) -> String {
         match self {
             Self::Own => "lane".to_owned(),
@@ -151,14 +151,14 @@ impl Near {
     }
 }
 
-/// Bytes of shared memory that the lanes of `Near::Bank(32)` reach.
-const NEAR_BYTES: u32 = 4096;
+/// Bytes of shared memory that the lanes of `Lanes::Bank(32)` reach.
+const SHARED_BYTES: u32 = 4096;
 /// Warps that update shared memory, enough to fill its pipe.
-const NEAR_WARPS: u32 = 8;
+const SHARED_WARPS: u32 = 8;
 
 /// Warps of a block update shared memory again and again.
-fn near(op: Opcode, meets: Near) -> Case {
-    let frame = Frame { warps: NEAR_WARPS, shared: NEAR_BYTES, ..Frame::default() };
+fn shared(op: Opcode, meets: Lanes) -> Case {
+    let frame = Frame { warps: SHARED_WARPS, shared: SHARED_BYTES, ..Frame::default() };
     let build = builder(move |bump, name| {
         frame.build(
             bump,
@@ -168,15 +168,22 @@ fn near(op: Opcode, meets: Near) -> Case {
         )
     });
     let name = format!("atomics.{}.{}", op.name(), meets.name());
-    Case::new(name, "atomics", Reading::Cycles { per: (LENGTH * NEAR_WARPS).into() }, build).turns([16, 256])
+    Case::new(name, "atomics", Reading::Cycles { per: (LENGTH * SHARED_WARPS).into() }, build)
+        .turns([16, 256])
 }
 
 /// Updates of shared memory: each lane alone, several in a bank, several at a word.
-fn near_cases() -> impl Iterator<Item = Case> {
+fn shared_cases() -> impl Iterator<Item = Case> {
     let ops = [Opcode::RedSharedAddS32, Opcode::RedSharedMaxS32, Opcode::RedSharedAddF32];
-    let meets =
-        [Near::Own, Near::Bank(2), Near::Bank(8), Near::Together(2), Near::Together(8), Near::Together(32)];
-    ops.into_iter().flat_map(move |op| meets.map(|meets| near(op, meets)))
+    let meets = [
+        Lanes::Own,
+        Lanes::Bank(2),
+        Lanes::Bank(8),
+        Lanes::Together(2),
+        Lanes::Together(8),
+        Lanes::Together(32),
+    ];
+    ops.into_iter().flat_map(move |op| meets.map(|meets| shared(op, meets)))
 }
 
 /// All of it. The word is updated by 0 in the chain, which comes first: its data are zeros.
@@ -187,6 +194,6 @@ pub fn cases() -> Vec<Case> {
             list.extend([1, 8, SM90A.multiprocessors].map(|blocks| stream(op, meets, blocks)));
         }
     }
-    list.extend(near_cases());
+    list.extend(shared_cases());
     list
 }

@@ -436,7 +436,7 @@ impl Generator<'_> {
     }
 
     /// The indices from a start on along a dimension, in another order: each block still touches its own part.
-    fn permuted(&mut self, start: Value, extent: Dim) -> Result<Value> {
+    pub(super) fn permuted(&mut self, start: Value, extent: Dim) -> Result<Value> {
         let Some(shape) = shape(&[extent]) else { return Ok(start) };
         let iota = self.b.inst(Op::Iota(0), &[], Some(Type::Tile(Elem::I32, shape)))?;
         let iota = self.b.results(iota)[0];

@@ -7,7 +7,7 @@
 use super::super::range::Range;
 use super::{Generator, Result};
 use warplift_ir::layout::{Layout, shared};
-use warplift_ir::tile::{AtomicOp, BinOp, Dim, Op, Shape, Type, Value};
+use warplift_ir::tile::{AtomicOp, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The most elements of an array: two of f32 leave room for rings.
@@ -31,7 +31,7 @@ impl Generator<'_> {
             true => {
                 let d = self.choices.below(shape.len());
                 let mut index = first;
-                index[d] = self.reversed(s.dims()[d])?;
+                index[d] = self.permuted(zero, s.dims()[d])?;
                 self.b.load_gather(view, &index, None, s)?
             }
             false => self.b.load(view, &first, s)?,
@@ -50,15 +50,6 @@ impl Generator<'_> {
             *last = self.b.int(i64::from(longest) + self.choices.between(1, 8), Elem::I32)?;
         }
         self.b.shared(&extents, elem, layout)
-    }
-
-    /// The indices along a dimension from the last to the first.
-    fn reversed(&mut self, extent: Dim) -> Result<Value> {
-        let shape = Shape::new(&[extent]);
-        let made = self.b.inst(Op::Iota(0), &[], shape.map(|s| Type::Tile(Elem::I32, s)))?;
-        let (iota, all, one) = (self.b.results(made)[0], self.b.dim(extent)?, self.int(1)?);
-        let top = self.b.binary(BinOp::Sub, all, one)?;
-        self.b.binary(BinOp::Sub, top, iota)
     }
 
     /// Updates what is stored with another tile; the range of that.
