@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 
 /// Polls without any progress after which a run counts as stuck.
 const IDLE: u32 = 100_000;
+/// Instructions of a warp that nothing stops, after which others get their turn.
+const TURN: u64 = 1_000;
 /// Warp instructions after which another cluster gets its turn.
 const SLICE: u64 = 1_000_000;
 
@@ -216,11 +218,13 @@ impl Machine<'_> {
         self.warps[w].state = State::Ready;
         let quantum = match self.options.order {
             Adversary::Earliest => 64,
-            Adversary::Latest => u64::MAX,
+            Adversary::Latest => TURN,
             Adversary::Random | Adversary::Classes => 1 + self.random.below(64) as u64,
         };
         let (progress, known) = (self.progress, self.next_operation);
-        for _ in 0..quantum.min(100_000) {
+        let mut left = quantum;
+        while left > 0 {
+            left -= 1;
             let more = self.step(w)?;
             // Issued operations come first.
             let issued = match self.options.order {
@@ -231,6 +235,10 @@ impl Machine<'_> {
             if !more || issued {
                 break;
             }
+        }
+        if left == 0 && quantum == TURN {
+            // It may poll what only others can change.
+            self.warps[w].yielded = Some(self.progress);
         }
         if self.progress != progress {
             self.idle = 0;

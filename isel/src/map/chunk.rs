@@ -56,7 +56,7 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
     let deferred = mapping.defers();
-    if deferred && matches!(k.insts[inst].op, Op::Store) {
+    if deferred && matches!(k.insts[inst].op, Op::Store | Op::StoreScatter { .. }) {
         k.attrs[inst].deferred = true;
     }
 }

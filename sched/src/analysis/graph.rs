@@ -24,7 +24,7 @@
 //! graph with a new one.
 
 use super::memory::{Access, Accesses, Global, Order};
-use super::structure::{goes_on, is_product, yields};
+use super::structure::{goes_on, is_product, tile_loop, yields};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered, EdgeRef};
@@ -278,12 +278,21 @@ impl Graph {
     }
 
     /// Whether a function's threads may need a barrier between accesses to one pointer's memory. They do if the memory
-    /// is written, and read or written by another footprint as well.
+    /// is written, and read or written by another footprint as well, or by a scattered one in the next iteration. Tiles are
+    /// programs of their own: nothing orders their writes.
     pub(crate) fn conflicts_in_global(&self, func: &Func<'_>) -> bool {
-        let distinct: FxHashSet<_> =
-            self.global_accesses(func).iter().map(|g| (g.access, g.writes)).collect();
+        let all = self.global_accesses(func);
+        let distinct: FxHashSet<_> = all.iter().map(|g| (g.access, g.writes)).collect();
+        let tiles = tile_loop(func);
+        let repeats = |i: Inst| {
+            let around = func.block_of(i).into_iter().flat_map(|b| func.around(b));
+            around.filter_map(|b| func.loop_of(b)).any(|l| Some(l) != tiles)
+        };
+        let again = |a: &GlobalAccess| {
+            a.is_scattered() && all.iter().any(|g| g.access == *a && g.writes && repeats(g.inst))
+        };
         let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
-            a.0.pointer == b.0.pointer && (!b.1 || a.0.footprint != b.0.footprint || a.0.is_scattered())
+            a.0.pointer == b.0.pointer && (!b.1 || a.0.footprint != b.0.footprint || again(&a.0))
         };
         distinct.iter().filter(|a| a.1).any(|a| distinct.iter().any(|b| conflict(a, b)))
     }

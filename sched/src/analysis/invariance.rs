@@ -33,10 +33,9 @@ struct Numbered {
 impl<'g> Invariance<'g> {
     /// Computes the invariance of a structured function's values, along the edges of its graph.
     pub(crate) fn of(func: &Func<'_>, graph: &'g Graph) -> Self {
-        let written = graph.global_accesses(func).iter().filter(|g| g.writes).map(|g| g.access.pointer);
         let bit = |n: usize| 1 << n.min(Loops::BITS as usize - 1);
         let bits = graph.loops(func).into_iter().enumerate().map(|(n, l)| (l, bit(n)));
-        let loops = Numbered { bits: bits.collect(), written: written.collect() };
+        let loops = Numbered { bits: bits.collect(), written: written(func, graph) };
         let flow = graph.flow(|node, needs| loops.of(func, node, needs));
         Self { loops, flow }
     }
@@ -61,9 +60,7 @@ impl Numbered {
     /// Whether an instruction gives the same results for the same operands, whenever it runs.
     fn is_fixed(&self, func: &Func<'_>, inst: Inst) -> bool {
         let d = &func.insts[inst];
-        let reads_fixed = d.op.effect() == Effect::Read
-            && global_access(d).is_some_and(|(access, _)| !self.written.contains(&access.pointer));
-        d.blocks.is_empty() && (d.op.is_pure() || reads_fixed)
+        d.blocks.is_empty() && (d.op.is_pure() || reads_fixed(func, inst, &self.written))
     }
 
     /// The loops in which a node changes, from those of what it needs.
@@ -90,6 +87,18 @@ impl Numbered {
     }
 }
 
+/// Pointers to memory that a program writes.
+fn written(func: &Func<'_>, graph: &Graph) -> FxHashSet<u32> {
+    graph.global_accesses(func).iter().filter(|g| g.writes).map(|g| g.access.pointer).collect()
+}
+
+/// Whether an instruction reads memory that is not among the written.
+fn reads_fixed(func: &Func<'_>, inst: Inst, written: &FxHashSet<u32>) -> bool {
+    let d = &func.insts[inst];
+    d.op.effect() == Effect::Read
+        && global_access(d).is_some_and(|(access, _)| !written.contains(&access.pointer))
+}
+
 fn is_structure(func: &Func<'_>, inst: Inst) -> bool {
     matches!(func.insts[inst].op, Opcode::For | Opcode::If)
 }
@@ -99,6 +108,8 @@ pub(crate) struct Remaking<'f, 'a> {
     func: &'f Func<'a>,
     block: Block,
     given: Option<Value>,
+    /// Pointers to memory that the program writes, if scalars of other memory may be loaded again.
+    written: Option<FxHashSet<u32>>,
     /// Answers so far.
     known: FxHashMap<Value, bool>,
 }
@@ -107,7 +118,12 @@ impl<'f, 'a> Remaking<'f, 'a> {
     /// Starts a search for values that can be recomputed outside of a block, where one of the block's values may be
     /// given.
     pub(crate) fn outside(func: &'f Func<'a>, block: Block, given: Option<Value>) -> Self {
-        Self { func, block, given, known: FxHashMap::default() }
+        Self { func, block, given, written: None, known: FxHashMap::default() }
+    }
+
+    /// Counts scalars that are loaded from memory which nothing writes as recomputed: who needs one loads it again.
+    pub(crate) fn loading_again(self, graph: &Graph) -> Self {
+        Self { written: Some(written(self.func, graph)), ..self }
     }
 
     /// Whether a value can be recomputed there.
@@ -120,10 +136,15 @@ impl<'f, 'a> Remaking<'f, 'a> {
         }
         let made = self.func.def(v).is_some_and(|def| {
             let d = &self.func.insts[def];
-            d.op.is_pure() && d.blocks.is_empty() && self.operands(def)
+            (d.op.is_pure() || self.loads_again(def)) && d.blocks.is_empty() && self.operands(def)
         });
         self.known.insert(v, made);
         made
+    }
+
+    fn loads_again(&self, inst: Inst) -> bool {
+        let scalar = self.func.insts[inst].results.iter().all(|&r| self.func.values[r].uniform);
+        scalar && self.written.as_ref().is_some_and(|written| reads_fixed(self.func, inst, written))
     }
 
     /// Whether all operands of an instruction can be recomputed there.

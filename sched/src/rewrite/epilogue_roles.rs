@@ -248,7 +248,8 @@ fn crossing(
         insts.iter().filter(|i| !epilogue_insts.contains(i)).flat_map(|&i| func.insts[i].results);
     let first_half: FxHashSet<Value> = first_half.chain(&func.blocks[body].params).copied().collect();
     let mut found = Vec::new();
-    let mut made = Remaking::outside(func, body, Some(func.blocks[body].params[0]));
+    let counter = func.blocks[body].params[0];
+    let mut made = Remaking::outside(func, body, Some(counter)).loading_again(graph);
     for &inst in insts.iter().filter(|i| epilogue_insts.contains(i)) {
         let mut read = Vec::new();
         graph.reads(func, inst, &mut read);
