@@ -18,15 +18,15 @@ use warplift_ir::manifest::{ExprError, Manifest, Packing};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PackingError {
     /// The array is smaller than its extents say.
-    #[error("the array has {found} bytes, {rows} x {columns} elements of {bits} bits take {needed}")]
+    #[error("the array has {found} bytes, {rows} rows of {columns} elements of {bits} bits take {needed}")]
     Short {
         /// Bytes given.
         found: usize,
         /// Bytes needed.
         needed: u64,
-        /// Extents.
+        /// Rows of all outer dimensions.
         rows: u64,
-        /// Extents.
+        /// Elements of a row.
         columns: u64,
         /// Bits of an element.
         bits: u32,
@@ -53,7 +53,8 @@ pub fn as_wanted<'a>(
     }
 }
 
-/// The packed array. `value` gives the scalar arguments. Rows and columns beyond the end are zeros.
+/// The packed array. `value` gives the scalar arguments. Rows and columns beyond the end are zeros, as is the tile behind
+/// the last.
 ///
 /// # Errors
 /// The array is too short, or an extent has no value.
@@ -63,23 +64,24 @@ pub fn pack(
     value: &dyn Fn(&str) -> Option<i64>,
 ) -> Result<Vec<u8>, PackingError> {
     let extent = |d: usize| packing.extents[d].eval(value).map(|e| e.max(0) as u64);
-    let (rows, columns) = (extent(0)?, extent(1)?);
-    let needed = (rows * columns * u64::from(packing.bits)).div_ceil(8);
+    let (outer, rows, columns) = (packing.outer_count(value)? as u64, extent(0)?, extent(1)?);
+    let needed = (outer * rows * columns * u64::from(packing.bits)).div_ceil(8);
     if (bytes.len() as u64) < needed {
         let (found, bits) = (bytes.len(), packing.bits);
-        return Err(PackingError::Short { found, needed, rows, columns, bits });
+        return Err(PackingError::Short { found, needed, rows: outer * rows, columns, bits });
     }
     let mut packed = vec![0; packing.bytes(value)? as usize];
     let places = places(packing);
     let [tile_rows, tile_columns] = packing.tile.map(u64::from);
-    let across = columns.div_ceil(tile_columns);
+    let (down, across) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
     let mut to = 0u64;
-    for tile in 0..rows.div_ceil(tile_rows) * across {
-        let (first_row, first_column) = (tile / across * tile_rows, tile % across * tile_columns);
+    for tile in 0..outer * down * across {
+        let (above, first_row) = (tile / across / down * rows, tile / across % down * tile_rows);
+        let first_column = tile % across * tile_columns;
         for &[row, column] in &places {
             let (row, column) = (first_row + u64::from(row), first_column + u64::from(column));
             if row < rows && column < columns {
-                copy(packing.bits, bytes, row * columns + column, &mut packed, to);
+                copy(packing.bits, bytes, (above + row) * columns + column, &mut packed, to);
             }
             to += 1;
         }
@@ -129,10 +131,12 @@ mod tests {
     #[test]
     fn tiles_follow_each_other_and_edges_are_zeros() {
         let packing = Packing {
+            outer: Vec::new(),
             extents: [Expr::Const(3), Expr::var("k")],
             tile: [2, 2],
             bits: 8,
             digits: vec![digit(2, [1, 0]), digit(2, [0, 1])],
+            zeros: false,
         };
         let value = |name: &str| (name == "k").then_some(3);
         let bytes: Vec<u8> = (1..=9).collect();
@@ -143,12 +147,35 @@ mod tests {
     }
 
     #[test]
+    fn outer_indices_have_tiles_of_their_own() {
+        let packing = Packing {
+            outer: vec![Expr::Const(2), Expr::var("e")],
+            extents: [Expr::Const(1), Expr::Const(2)],
+            tile: [1, 2],
+            bits: 8,
+            digits: vec![digit(2, [0, 1])],
+            zeros: true,
+        };
+        let value = |name: &str| (name == "e").then_some(2);
+        let bytes: Vec<u8> = (1..=8).collect();
+        assert_eq!(pack(&packing, &bytes, &value).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
+        let taller = Packing { tile: [2, 1], digits: vec![digit(2, [1, 0])], zeros: false, ..packing };
+        assert_eq!(pack(&taller, &bytes, &value).unwrap()[..8], [1, 0, 2, 0, 3, 0, 4, 0]);
+        assert!(matches!(
+            pack(&taller, &bytes[..7], &value),
+            Err(PackingError::Short { needed: 8, rows: 4, .. })
+        ));
+    }
+
+    #[test]
     fn nibbles_are_moved_one_by_one() {
         let packing = Packing {
+            outer: Vec::new(),
             extents: [Expr::Const(1), Expr::Const(4)],
             tile: [1, 4],
             bits: 4,
             digits: vec![digit(2, [0, 2]), digit(2, [0, 1])],
+            zeros: false,
         };
         assert_eq!(pack(&packing, &[0x21, 0x43], &|_| None).unwrap(), [0x31, 0x42]);
         // 1, 2, 3, 4 of six bits each.

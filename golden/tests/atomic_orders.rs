@@ -129,10 +129,10 @@ const CHAIN: &str =
 }
 mapping chain { for t: pipeline 3, producers 1, consumers 1, wait 0 }";
 
-/// An acquire orders threads. A producer would copy before it, and tensor copies would need a fence behind it: only what no
-/// block writes is copied so.
+/// An acquire orders threads, and the copies that they make. A producer would copy before it, and tensor copies would need a
+/// fence behind it: only what no block writes is copied so.
 #[test]
-fn what_other_blocks_release_is_loaded_by_threads() {
+fn what_other_blocks_release_is_copied_by_threads() {
     let (kernel, mapping) = parsed(CHAIN);
     let copied = |compiled: &Compiled| {
         let map = |p: &Param| match p {
@@ -143,11 +143,89 @@ fn what_other_blocks_release_is_loaded_by_threads() {
     };
     let compiled = made(&kernel, &mapping);
     assert_eq!(copied(&compiled), ["b"]);
-    assert!(
-        !compiled.ptx.contains("cp.async.ca") && !compiled.ptx.contains("cp.async.cg"),
-        "{}",
-        compiled.ptx
-    );
+    assert!(compiled.ptx.contains("cp.async.cg"), "{}", compiled.ptx);
+    // As many blocks as run at once: others may start in any order.
+    check(CHAIN, &[("m", 2), ("k", 128)], &[("flag", Given::I32(&[0; 2]))]);
+}
+
+/// Two grouped products in one launch: tiles of the second wait until all columns of their rows are there. All programs of a
+/// persistent kernel run, and each has its tiles in order; the first product's stand before the second's. So the first tile
+/// that is not finished waits for none, and none waits for ever. The last one sets the counter back.
+const PAIR: &str = "kernel pair(a: ptr<f16> align 16, b1: ptr<f16> align 16, b2: ptr<f16> align 16, h: ptr<f16> align 16,
+    c: ptr<f16> align 16, group: ptr<i32>, first: ptr<i32>, offsets: ptr<i32>, tiles: i32, groups: i32, rows: i32,
+    n: i32 % 8, k: i32 % 8) {
+    nb = cdiv(n, 64)
+    kb = cdiv(k, 64)
+    grid tiles * (nb + kb)
+    done = workspace tiles : u32
+    read = workspace tiles : u32
+    gd = view done : u32[tiles]
+    gr = view read : u32[tiles]
+    gg = view group : i32[tiles] fill -1
+    gf = view first : i32[tiles]
+    go = view offsets : i32[groups + 1]
+    all1 = view b1 : f16[groups, n, k]
+    all2 = view b2 : f16[groups, k, n]
+    p = block_index
+    zero = full 0.0 : f32[64, 64]
+    if p < tiles * nb {
+        i = p / nb
+        j = p % nb
+        g = load gg[i] : i32
+        row = max(load gf[i] : i32, 0)
+        end = min(load go[g + 1] : i32, rows)
+        ga = view a : f16[rows, k]
+        gb = subview all1[g, _, _]
+        gc = view h : f16[select(g < 0, 0, end), n]
+        acc = for t in 0..select(g < 0, 0, cdiv(k, 64)) carry x = zero {
+            ta = load ga[row, t*64] : f16[64, 64]
+            tb = load gb[j*64, t*64] : f16[64, 64]
+            yield mma x, ta, trans(tb)
+        }
+        store gc[row, j*64], cast(max(acc, 0.0), f16)
+        atomic_add gd[i], full 1 : u32[1] order release
+    } else {
+        i = (p - tiles * nb) / kb
+        j = (p - tiles * nb) % kb
+        g = load gg[i] : i32
+        row = max(load gf[i] : i32, 0)
+        end = min(load go[g + 1] : i32, rows)
+        ga = view h : f16[select(g < 0, 0, end), n]
+        gb = subview all2[g, _, _]
+        gc = view c : f16[select(g < 0, 0, end), k]
+        seen = while carry s = 0 {
+            old = atomic_add gd[i], full 0 : u32[1] : u32[1] order acquire
+            count = cast(reduce_sum(old, 0), i32)
+            yield count < nb, count
+        }
+        acc = for t in 0..select(g < 0, 0, cdiv(n, 64)) carry x = zero {
+            ta = load ga[row, t*64] : f16[64, 64]
+            tb = load gb[j*64, t*64] : f16[64, 64]
+            yield mma x, ta, trans(tb)
+        }
+        store gc[row, j*64], cast(acc, f16)
+        last = arrive gr[i], kb
+        if last {
+            back = atomic_exchange gd[i], full 0 : u32[1] : u32[1]
+        }
+    }
+}
+mapping pair { for t: pipeline fit, producers 1, consumers 1, wait 0 kernel: WORDS }";
+
+#[test]
+fn a_product_waits_for_the_tiles_of_the_one_before() {
+    let sizes = [("tiles", 4), ("groups", 2), ("rows", 130), ("n", 136), ("k", 72)];
+    let given = [
+        ("group", Given::I32(&[0, 0, -1, 1])),
+        ("first", Given::I32(&[0, 64, 0, 90])),
+        ("offsets", Given::I32(&[0, 90, 130])),
+    ];
+    for (words, producers) in [("persistent", 1), ("persistent, raster counter", 1), ("persistent", 0)] {
+        let producers = format!("producers {producers}");
+        let text = PAIR.replace("WORDS", words).replace("producers 1", &producers);
+        let compiled = check(&text, &sizes, &given);
+        assert!(compiled.ptx.contains("cp.async.cg"), "{words}: {}", compiled.ptx);
+    }
 }
 
 #[test]

@@ -42,6 +42,7 @@ const MISS: u32 = 8;
 const FAR: &[(&str, &str)] = &[
     ("attention_causal", "below, spills 72: it hoists the columns of the mask out of the loop"),
     ("attention_causal_max_free", "below, spills 132: it hoists the columns of the masks out of the loops"),
+    ("attention_decode_paged", "below, spills 28: the masks of a sequence's end are made ahead"),
     ("attention_max_free", "below, spills 96: it hoists the columns of the mask out of the loop"),
     ("gather_rows", "above: loads of rows past the end"),
     ("gemm_mma_copies", "above: addresses of copies by threads"),
@@ -49,10 +50,6 @@ const FAR: &[(&str, &str)] = &[
     ("gemm_tt_mma_copies", "above: addresses of copies by threads"),
     ("gemv", "above: it multiplies each load as it arrives"),
     ("layer_norm_ahead", "below, spills 136: it loads and converts ahead"),
-    (
-        "moe_gemm",
-        "below by 9 where it is held, without spills: it makes the addresses of gathered rows ahead",
-    ),
     ("softmax_strips", "below, spills: it loads and converts ahead"),
     ("swiglu", "below, spills 1036: the epilogue's chunks are made beside each other"),
     ("transpose", "below, spills 24: it makes the addresses of many loads ahead"),

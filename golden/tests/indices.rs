@@ -461,3 +461,157 @@ fn indices_of_extremes_and_high_halves() {
         check(text, &[("m", 19), ("n", n)], &["u=ints:-9..9", "u=ints:-2147483648..2147483647"]);
     }
 }
+
+/// Scores of queries and the pages of a sequence's keys.
+const PAGES: &str = "kernel scores(q: ptr<f16> align 16, k: ptr<f16> align 16, table: ptr<i32>, s: ptr<f32>,
+    pages: i32, page: i32 % 16 in 16.., most: i32, n: i32) {
+    grid cdiv(n, 64)
+    gq = view q : f16[64, 64]
+    gk = view k : f16[pages * page, 64]
+    gt = view table : i32[most] fill -1
+    gs = view s : f32[64, n]
+    i = block_index
+    zero = full 0.0 : f32[64, 64]
+    sum = for t in 0..1 carry x = zero {
+        spot = (iota 0 : i32[64]) + i * 64
+        at = load gt[spot / page] : i32[64]
+        tq = load gq[0, 0] : f16[64, 64]
+        tk = load gk[at * page + spot % page, 0] : f16[64, 64]
+        yield mma x, tq, trans(tk)
+    }
+    store gs[0, i*64], sum
+}
+mapping scores { for t: pipeline 2, producers 1, consumers 1 kernel: persistent }";
+
+/// Rows that follow each other in runs are boxes of tensor copies, also where the numbers of the runs come from memory, are
+/// negative, or end outside of the array.
+#[test]
+fn rows_in_runs_are_boxes() {
+    let tables = ["table=perm", "table=ints:-3..40", "table=ints:5..6", "table=sorted:0..12"];
+    for page in [16, 48, 64] {
+        let sizes = [("pages", 9), ("page", page), ("most", 8), ("n", 200)];
+        let ptx = check(PAGES, &sizes, &tables);
+        assert!(ptx.contains("cp.async.bulk.tensor") && !ptx.contains("cp.async.c"), "{ptx}");
+    }
+    let outside = PAGES.replace("at * page + spot % page", "select(at < 0, -1, at * page + spot % page)");
+    let ptx = check(&outside, &[("pages", 9), ("page", 16), ("most", 8), ("n", 200)], &tables);
+    assert!(!ptx.contains("cp.async.c"), "{ptx}");
+    let wide = PAGES
+        .replace("table: ptr<i32>", "table: ptr<i64>")
+        .replace("table : i32[most]", "table : i64[most]")
+        .replace("load gt[spot / page] : i32[64]", "to_index(load gt[spot / page] : i64[64])");
+    let ptx = check(&wide, &[("pages", 9), ("page", 16), ("most", 8), ("n", 200)], &tables[..2]);
+    assert!(!ptx.contains("cp.async.c"), "{ptx}");
+}
+
+/// Rows that only seem to: a page that is no multiple of eight, a start that may be negative, memory that the kernel writes.
+#[test]
+fn rows_that_are_in_no_runs_are_gathered() {
+    let sizes = [("pages", 9), ("page", 12), ("most", 30), ("n", 200)];
+    for (from, to) in [
+        ("page: i32 % 16 in 16..", "page: i32 in 1.."),
+        ("spot = (iota 0 : i32[64]) + i * 64", "spot = (iota 0 : i32[64]) + i * 64 - 4"),
+        ("spot = (iota 0 : i32[64]) + i * 64", "spot = (iota 0 : i32[64]) * 2 + i * 64"),
+        ("store gs[0, i*64], sum", "store gs[0, i*64], sum store gt[i], full 3 : i32[1]"),
+    ] {
+        let text = PAGES.replace(from, to);
+        assert_ne!(text, PAGES);
+        let (_, _, made) = compiled(&text);
+        let boxes = made.ptx.matches("cp.async.bulk.tensor").count();
+        assert!(
+            boxes <= 1 && made.ptx.contains("cp.async.c") | made.ptx.contains("ld.global"),
+            "{to}: {}",
+            made.ptx
+        );
+    }
+    check(&PAGES.replace("page: i32 % 16 in 16..", "page: i32 in 1.."), &sizes, &["table=ints:-3..12"]);
+}
+
+/// A list of indices gives the parts of a tile a start each, in registers and in products, and round trips.
+#[test]
+fn a_list_of_indices_gives_parts_their_starts() {
+    let rows = "kernel rows(x: ptr<f16> align 16, first: ptr<i32>, y: ptr<f16> align 16, z: ptr<f32>, m: i32, n: i32 % 8) {
+        grid cdiv(n, 64)
+        gx = view x : f16[m, n]
+        gf = view first : i32[2]
+        gy = view y : f16[64, n]
+        gz = view z : f32[64, n]
+        j = block_index
+        a = load gf[0] : i32
+        b = load gf[1] : i32
+        store gy[0, j*64], load gx[[a, b], j*64] : f16[64, 64]
+        zero = full 0.0 : f32[64, 64]
+        sum = for t in 0..cdiv(n, 64) carry s = zero {
+            one = load gx[[b, a, 3, a - 1], t*64] : f16[64, 64]
+            other = load gx[[a, b], t*64] : f16[64, 64]
+            yield mma s, one, trans(other)
+        }
+        store gz[0, j*64], sum
+    }
+    mapping rows { for t: pipeline 2, producers 1, consumers 1 }";
+    let ptx = check(rows, &[("m", 90), ("n", 136)], &["first=ints:-9..95", "first=list:0,32"]);
+    assert!(ptx.matches("cp.async.bulk.tensor").count() >= 6, "{ptx}");
+    let (kernel, ..) = compiled(rows);
+    let again = parse_file(&kernel.to_string(), "again.tile").unwrap_or_else(|e| panic!("{e}\n{kernel}"));
+    assert_eq!(again.kernels[0].to_string(), kernel.to_string());
+    let uneven = rows.replace("[a, b], j*64]", "[a, b, 0], j*64]");
+    let errors = parse_file(&uneven, "f.tile").expect_err("three parts of 64 rows");
+    assert!(errors.to_string().contains("3 equal parts"), "{errors}");
+}
+
+/// Weights of which a number from memory picks one of several arrays.
+const ONE_OF: &str = "kernel one_of(x: ptr<f16> align 16, w: ptr<u4> align 16, which: ptr<i32>, y: ptr<f32>,
+    all: i32, blocks: i32, n: i32 % 8, k: i32 % 64) {
+    grid cdiv(n, 64), blocks
+    gx = view x : f16[16, k]
+    gw = view w : u4[all, n, k]
+    gi = view which : i32[blocks] fill -1
+    gy = view y : f32[blocks, n, 16]
+    i, b = block_index
+    at = load gi[b] : i32
+    one = subview gw[at, _, _]
+    own = subview gy[b, _, _]
+    zero = full 0.0 : f32[64, 16]
+    sum = for t in 0..cdiv(k, 64) carry s = zero {
+        tw = load one[i*64, t*64] : u4[64, 64]
+        tx = load gx[0, t*64] : f16[16, 64]
+        yield mma s, cast(tw, f16) - 8.0, trans(tx)
+    }
+    store own[i*64, 0], sum
+}
+mapping one_of { for t: pipeline 2, producers 1, consumers 1 array w: packed }";
+
+/// Packed arrays have outer dimensions; what lies outside of them is zero, as in any array.
+#[test]
+fn a_packed_array_is_one_of_several() {
+    let sizes = [("all", 3), ("blocks", 5), ("n", 72), ("k", 128)];
+    check(ONE_OF, &sizes, &["which=list:0,2,-1,3,1", "which=ints:-2147483648..2147483647"]);
+    let (.., made) = compiled(ONE_OF);
+    let packing = made.manifest.arguments.iter().find_map(|a| a.packing.clone()).expect("a packed array");
+    assert!(packing.zeros && packing.outer.len() == 1, "{packing:?}");
+    // Of two outer dimensions, with indices that are known to be inside.
+    let two = ONE_OF
+        .replace("w : u4[all, n, k]", "w : u4[blocks, 2, n, k]")
+        .replace("gw[at, _, _]", "gw[b, 1, _, _]");
+    check(&two, &sizes, &["which=list:0,2,-1,3,1"]);
+    let (.., made) = compiled(&two);
+    let packing = made.manifest.arguments.iter().find_map(|a| a.packing.clone()).expect("a packed array");
+    assert!(!packing.zeros && packing.outer.len() == 2, "{packing:?}");
+    // Two loads share the packing.
+    let twice = ONE_OF.replace(
+        "yield mma s, cast(tw, f16) - 8.0, trans(tx)",
+        "tv = load one[i*64, max(t - 1, 0)*64] : u4[64, 64]
+        s1 = mma s, cast(tw, f16) - 8.0, trans(tx)
+        yield mma s1, cast(tv, f16) - 8.0, trans(tx)",
+    );
+    check(&twice, &sizes, &["which=list:0,2,-1,3,1"]);
+}
+
+#[test]
+fn packed_arrays_are_zero_outside() {
+    let filled = ONE_OF.replace("w : u4[all, n, k]", "w : u4[all, n, k] fill 3.0");
+    let module = parse_file(&filled, "f.tile").expect("a kernel");
+    let refused = compile(&module.kernels[0], &module.mappings[0], &SM90A, &warplift::Options::default());
+    let error = refused.expect_err("a fill").to_string();
+    assert!(error.contains("zeros outside"), "{error}");
+}

@@ -10,7 +10,22 @@ use warplift_golden::library::reference;
 
 /// How the text of the library wants its weights, of another type.
 fn packing(ty: &str, mapping: &str) -> Packing {
-    let text = include_str!("../../driver/kernels/a16w4.tile");
+    packing_of(include_str!("../../driver/kernels/a16w4.tile"), ty, mapping)
+}
+
+/// The same for one of several arrays of weights, whose number comes from memory.
+fn packing_of_one(ty: &str, mapping: &str) -> Packing {
+    let text = include_str!("../../driver/kernels/a16w4.tile")
+        .replace("m: i32,", "which: ptr<i32>, all: i32, m: i32,")
+        .replace("gw = view w : u4[n, k]", "whole = view w : u4[all, n, k] gi = view which : i32[1]")
+        .replace(
+            "i, j = block_index",
+            "i, j = block_index at = load gi[0] : i32 gw = subview whole[at, _, _]",
+        );
+    packing_of(&text, ty, mapping)
+}
+
+fn packing_of(text: &str, ty: &str, mapping: &str) -> Packing {
     let text = text.replace("ptr<u4>", &format!("ptr<{ty}>")).replace(": u4[", &format!(": {ty}["));
     let kernel = parse_file(&text, ty).unwrap_or_else(|e| panic!("{ty}: {e:?}")).kernels.remove(0);
     let text = format!("mapping a16w4 {{ {mapping} array w: packed array s: staged }}");
@@ -26,12 +41,13 @@ fn built(kernel: &Kernel, mapping: &Mapping, what: &str) -> warplift::Compiled {
 }
 
 /// Packs an array of random bits on the host and in the simulator.
-fn check(ty: &str, packing: &Packing, [rows, columns]: [i64; 2]) {
+fn check(ty: &str, packing: &Packing, [outer, rows, columns]: [i64; 3]) {
     let text = kernel_text(packing).unwrap_or_else(|e| panic!("{ty}: {e}"));
     let mut module = parse_file(&text, "pack").unwrap_or_else(|e| panic!("{ty}: {e:?}\n{text}"));
     let (kernel, mapping) = (module.kernels.remove(0), module.mappings.remove(0));
     let compiled = built(&kernel, &mapping, &text);
-    let mut problem = reference(&kernel, &mapping, &[("rows", rows), ("columns", columns)], 1);
+    let mut problem =
+        reference(&kernel, &mapping, &[("outer", outer), ("rows", rows), ("columns", columns)], 1);
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for byte in &mut problem.data.buffers[0] {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -43,6 +59,7 @@ fn check(ty: &str, packing: &Packing, [rows, columns]: [i64; 2]) {
     let value = |name: &str| match name {
         "n" => Some(rows),
         "k" => Some(columns),
+        "all" => Some(outer),
         _ => None,
     };
     let want = pack(packing, &problem.data.buffers[0], &value).unwrap_or_else(|e| panic!("{ty}: {e}"));
@@ -64,7 +81,11 @@ fn a_kernel_packs_as_the_host_does() {
         ("i5", narrow, [65, 128]),
         ("u3", narrow, [72, 256]),
     ] {
-        check(ty, &packing(ty, mapping), size);
+        let [rows, columns] = size;
+        check(ty, &packing(ty, mapping), [1, rows, columns]);
+        let one = packing_of_one(ty, mapping);
+        assert!(one.zeros && one.outer.len() == 1, "{one:?}");
+        check(ty, &one, [3, rows, columns]);
     }
 }
 

@@ -263,15 +263,27 @@ fn counted_to(kernel: &Kernel, value: Value) -> Option<Value> {
     }
 }
 
-/// Of two bounds that both hold, the one that is known at launch.
+/// Of two bounds that both hold, the one that is known at launch. A loop that may be left out, whose bound is
+/// `select(c, 0, n)`, ends with `n` where it runs.
 fn known_bound(kernel: &Kernel, bound: Value) -> Value {
     let bound = promised(kernel, bound);
+    if let Some(runs) = bound_where_it_runs(kernel, bound) {
+        return known_bound(kernel, runs);
+    }
     let least = kernel.def(bound).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Min)));
     let both = least.map_or(&[][..], |d| kernel.args(d));
     match launch_expr(kernel, bound) {
         Some(_) => bound,
         None => both.iter().copied().find(|&v| launch_expr(kernel, v).is_some()).unwrap_or(bound),
     }
+}
+
+/// The other choice of a selection of which one is zero or less.
+fn bound_where_it_runs(kernel: &Kernel, bound: Value) -> Option<Value> {
+    let choice = kernel.def(bound).filter(|&d| matches!(kernel.insts[d].op, Op::Select))?;
+    let [_, yes, no] = *kernel.args(choice).first_chunk()?;
+    let never = |v: Value| kernel.int_const(v).is_some_and(|n| n <= 0);
+    [(yes, no), (no, yes)].into_iter().find(|p| never(p.0)).map(|p| p.1)
 }
 
 /// A kernel parameter by its facts; a loop counter by its start, since it only grows.

@@ -106,7 +106,7 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Slice(_) => elem.bits() != 4,
         Op::Print(_) => is_half(elem) || matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32)),
         Op::Store => elem.bits() >= 8,
-        Op::LoadGather { .. } => takes(&Op::Load, elem),
+        Op::LoadGather { .. } | Op::LoadRuns(_) => takes(&Op::Load, elem),
         Op::StoreScatter { .. } => takes(&Op::Store, elem),
         _ => true,
     }

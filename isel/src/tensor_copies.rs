@@ -7,7 +7,7 @@
 
 use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
-use crate::tiles::{acquired, unit_dim};
+use crate::tiles::{acquired, indices_along, unit_dim};
 use crate::window::Window;
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 
@@ -44,7 +44,7 @@ pub(crate) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
     let unit = unit_dim(k, view)?;
     let bits = i64::from(k.ty(view).elem().bits());
     let elements = (128 / bits).max(1);
-    let aligned = is_multiple(k, *k.args(access).get(1 + unit)?, elements);
+    let aligned = indices_along(k, access, unit).iter().all(|&v| is_multiple(k, v, elements));
     (!aligned)
         .then(|| format!("its first column is not known to be a multiple of {elements} elements"))
         .or_else(|| ragged_start_refused(k, access).map(str::to_owned))
@@ -56,7 +56,7 @@ fn ragged_start_refused(k: &Kernel, access: Inst) -> Option<&'static str> {
     let window = Window::of(k, *args.first()?)?;
     let ragged = window.ragged(k)?;
     let at = window.kept.iter().position(|&d| d == ragged)?;
-    (!is_never_negative(k, *args.get(1 + at)?)).then_some(
+    indices_along(k, access, at).iter().any(|&v| !is_never_negative(k, v)).then_some(
         "its number of rows comes from memory, and it may begin at a negative one: `max(row, 0)` mends that",
     )
 }

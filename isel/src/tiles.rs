@@ -86,7 +86,7 @@ pub(crate) fn loads_tile(k: &Kernel, inst: Inst) -> bool {
 
 /// Whether an instruction loads a tile, by scalar indices or by tiles of them.
 pub(crate) fn reads_tile(k: &Kernel, inst: Inst) -> bool {
-    loads_tile(k, inst) || matches!(k.insts[inst].op, Op::LoadGather { .. })
+    loads_tile(k, inst) || matches!(k.insts[inst].op, Op::LoadGather { .. } | Op::LoadRuns(_))
 }
 
 /// Whether an access is to an array in shared memory.
@@ -98,13 +98,26 @@ pub(crate) fn in_shared(k: &Kernel, access: Inst) -> bool {
 pub(crate) fn index_operands(k: &Kernel, inst: Inst) -> std::ops::Range<usize> {
     let all = k.args(inst).len();
     match k.insts[inst].op {
-        Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => 1..all,
+        Op::View { .. } | Op::SubView(_) | Op::Load | Op::LoadRuns(_) | Op::AsyncCopy => 1..all,
         Op::Shared { .. } => 0..all,
         Op::LoadGather { masked } => 1..all - usize::from(masked),
         ref op if op.is_write() => op.indices(all),
         Op::For => 0..3,
         _ => 0..0,
     }
+}
+
+/// The indices of a load along a dimension of its view: one, or the starts of its runs.
+pub(crate) fn indices_along(k: &Kernel, load: Inst, dim: usize) -> &[Value] {
+    let args = k.args(load);
+    let rank = match k.ty(args[0]) {
+        Type::View(_, rank) => usize::from(rank),
+        _ => 0,
+    };
+    let more = |s: std::ops::Range<usize>| (s.start - 1, s.len() - 1);
+    let (runs, more) = k.insts[load].op.run_starts(rank, args.len()).map_or((rank, 0), more);
+    let first = 1 + dim + if dim > runs { more } else { 0 };
+    args.get(first..=first + if dim == runs { more } else { 0 }).unwrap_or_default()
 }
 
 /// Memory that a kernel writes: the pointers that stand for it.

@@ -220,13 +220,15 @@ def join(elements, bits):
 
 def pack(packing, tensor, scope):
     """A packed copy of an array: tiles one after the other, each in the order that its digits give."""
-    rows, columns = (eval(text, scope) for text in packing["extents"])  # pylint: disable=eval-used
+    evaluate = lambda text: eval(text, scope)  # pylint: disable=eval-used
+    outer = math.prod(evaluate(text) for text in packing.get("outer", []))
+    rows, columns = (evaluate(text) for text in packing["extents"])
     (height, width), bits = packing["tile"], packing["bits"]
     elements = tensor.contiguous().view(torch.uint8).flatten()
     if bits < 8:
         elements = part(elements, bits)
     parts = max(1, bits // 8)
-    elements = elements[:rows * columns * parts].view(rows, columns, parts)
+    elements = elements[:outer * rows * columns * parts].view(outer, rows, columns, parts)
     below, beside = -rows % height, -columns % width
     elements = torch.nn.functional.pad(elements, (0, 0, 0, beside, 0, below))
     places = [0]
@@ -234,8 +236,10 @@ def pack(packing, tensor, scope):
         row, column = digit["step"]
         step = row * width + column
         places = [p + v * step for v in range(digit["extent"]) for p in places]
-    tiles = elements.view(-1, height, elements.shape[1] // width, width, parts).transpose(1, 2)
+    tiles = elements.view(-1, height, elements.shape[2] // width, width, parts).transpose(1, 2)
     tiles = tiles.reshape(-1, height * width, parts)[:, torch.tensor(places, device=tensor.device)]
+    if packing.get("zeros"):
+        tiles = torch.cat([tiles, torch.zeros_like(tiles[:1])])
     return join(tiles.flatten(), bits) if bits < 8 else tiles.contiguous()
 
 

@@ -36,8 +36,9 @@ pub enum PackingKernelError {
     },
 }
 
-/// The text of a kernel `pack(w, packed, rows, columns)` with a mapping: `w` is the array of so many rows and
-/// columns, row by row with no gaps, a row a whole number of words; both arrays are seen as words.
+/// The text of a kernel `pack(w, packed, outer, rows, columns)` with a mapping: `w` is the array of so many rows and
+/// columns for each outer index (1 where the array has two dimensions), row by row with no gaps, a row a whole number
+/// of words; both arrays are seen as words.
 ///
 /// # Errors
 /// A packing that the kernel cannot do.
@@ -59,13 +60,17 @@ pub fn kernel_text(packing: &Packing) -> Result<String, PackingKernelError> {
     let [row, column] = [0, 1].map(|d| coordinate(packing, d));
     let first = if crosses { format!("word * {WORD} / {bits}") } else { format!("word * {each}") };
     let element = element(bits, words, crosses);
+    // One more outer index reads outside of `w`, so its first tile is the zeros. The others are outside of `packed`.
+    let zeros = u8::from(packing.zeros);
     Ok(format!(
-        "# Packs w[rows, columns], elements of {bits} bits, in tiles of {height} x {width}.
-kernel pack(w: ptr<u32> align 16, packed: ptr<u32> align 16, rows: i32, columns: i32 % {multiple}) {{
-    grid cdiv(rows, {height}), cdiv(columns, {width})
-    gw = view w : u32[rows, columns / {multiple} * {step}]
-    gp = view packed : u32[cdiv(rows, {height}) * cdiv(columns, {width}), {words}]
+        "# Packs w[outer, rows, columns], elements of {bits} bits, in tiles of {height} x {width}.
+kernel pack(w: ptr<u32> align 16, packed: ptr<u32> align 16, outer: i32, rows: i32, columns: i32 % {multiple}) {{
+    grid cdiv(rows, {height}), cdiv(columns, {width}), outer + {zeros}
     i, j = block_index
+    o = block_index(2)
+    all = view w : u32[outer, rows, columns / {multiple} * {step}]
+    gw = subview all[o, _, _]
+    gp = view packed : u32[outer * cdiv(rows, {height}) * cdiv(columns, {width}) + {zeros}, {words}]
     tile = reshape(load gw[i*{height}, j*{across}] : u32[{height}, {across}]) : u32[1, {words}]
     for c in 0..{chunks} {{
         at = iota 1 : i32[1, {both}]
@@ -77,7 +82,7 @@ kernel pack(w: ptr<u32> align 16, packed: ptr<u32> align 16, rows: i32, columns:
         bit = (row * {width} + column) * {bits}
 {element}
         whole = reduce_sum(reshape(part) : u32[1, {chunk}, {each}], 2)
-        store gp[i * cdiv(columns, {width}) + j, c * {chunk}], whole
+        store gp[(o * cdiv(rows, {height}) + i) * cdiv(columns, {width}) + j, c * {chunk}], whole
     }}
 }}
 mapping pack {{ kernel: warps 8 }}

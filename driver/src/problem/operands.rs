@@ -59,7 +59,7 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
                 Op::View { strided, .. } if args[0] == p.value => {
                     operand.elements = operand.elements.max(span(kernel, inst, strided, sizes)?);
                 }
-                Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => {
+                Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => {
                     operand.read |= args.first().is_some_and(through);
                 }
                 Op::Store | Op::StoreScatter { .. } => operand.written |= args.first().is_some_and(through),

@@ -162,6 +162,7 @@ impl<'p, 'o> Visit<'p, 'o> {
                 let end = args.len() - usize::from(*masked);
                 _ = self.access(inst, end, self.kernel.results(inst).first().copied(), &[false]);
             }
+            Op::LoadRuns(dim) => _ = self.runs(inst, (*dim).into()),
             op @ (Op::StoreScatter { .. } | Op::AtomicScatter { .. }) => {
                 let end = op.indices(args.len()).end;
                 let ways: &[bool] = if op.atomic().is_some() { &[false, true] } else { &[true] };
@@ -287,6 +288,27 @@ impl<'p, 'o> Visit<'p, 'o> {
         let tile = |v: Value| self.kernel.ty(v).shape().is_some();
         let along = |(k, &v): (usize, &Value)| (self.number(v), if tile(v) { 1 } else { length(k) });
         let own = given.iter().enumerate().map(along).collect();
+        self.note(view, own, ways)
+    }
+
+    /// Notes what each run of a load touches.
+    fn runs(&mut self, inst: Inst, dim: usize) -> Option<()> {
+        let args = self.kernel.args(inst);
+        let sizes = self.kernel.ty(self.kernel.results(inst)[0]).shape()?.extents()?;
+        let starts = self.kernel.insts[inst].op.run_starts(sizes.len(), args.len())?;
+        let others: Vec<Value> = [&args[1..starts.start], &args[starts.end..]].concat();
+        for &start in &args[starts.clone()] {
+            let mut given = others.clone();
+            given.insert(dim, start);
+            let length = |d: usize| i64::from(sizes[d]) / if d == dim { starts.len() as i64 } else { 1 };
+            let own = given.iter().enumerate().map(|(d, &v)| (self.number(v), length(d))).collect();
+            self.note(args[0], own, &[false])?;
+        }
+        Some(())
+    }
+
+    /// Notes what indices and lengths touch; the whole view, and the index along each of its dimensions.
+    fn note(&mut self, view: Value, own: Vec<(Numbers, i64)>, ways: &[bool]) -> Option<(Inst, Vec<Numbers>)> {
         let (view, indices) = self.whole(view, own)?;
         let Op::View { strided, .. } = self.kernel.insts[view].op else { return None };
         let (bounds, _) = extents(self.kernel, view, strided, &self.problem.sizes).ok()?;

@@ -17,7 +17,7 @@ pub fn operand_bits(kernel: &Kernel) -> u32 {
 pub fn block_work(kernel: &Kernel, sizes: &Sizes) -> (f64, f64) {
     let bytes = |k: &Kernel, i: Inst| {
         let tile = match k.insts[i].op {
-            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => k.results(i).first(),
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => k.results(i).first(),
             ref op => op.written_operand(k.args(i).len()).map(|at| &k.args(i)[at]),
         };
         let of =

@@ -77,15 +77,22 @@ pub struct Argument {
     pub packing: Option<Packing>,
 }
 
-/// The packed form of an array of two dimensions: whole tiles one after the other, along the last dimension first.
-/// Incomplete tiles are filled with zeros. Each tile has its elements in the order of the digits.
+/// The packed form of an array: whole tiles of its last two dimensions one after the other, along the last dimension
+/// first. Incomplete tiles are filled with zeros. Each tile has its elements in the order of the digits.
+///
+/// ```text
+///  outer 0: tile 0,0 | tile 0,1 | .. | tile 1,0 | ..     outer 1: tile 0,0 | ..     zeros, if anything reads outside
+/// ```
 ///
 /// Element `p` of a tile is the one whose coordinates inside the tile are the sums of `digit * step` over
 /// the digits of `p` (mixed radix, the fastest first). Elements are packed with no gaps.
 /// (Tilus, section 7 and Fig. 9: weight layout transformation.)
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packing {
-    /// Extents of the array in elements.
+    /// Extents of the dimensions before the last two. Each index of these has tiles of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outer: Vec<Expr>,
+    /// Extents of the last two dimensions in elements.
     pub extents: [Expr; 2],
     /// Extents of a tile.
     pub tile: [u32; 2],
@@ -93,6 +100,9 @@ pub struct Packing {
     pub bits: u32,
     /// Digits of an element's place in its tile.
     pub digits: Vec<PackingDigit>,
+    /// Whether a tile of zeros follows the last one. Reads outside of the array are directed to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub zeros: bool,
 }
 
 /// A digit of [`Packing::digits`].
@@ -105,17 +115,26 @@ pub struct PackingDigit {
 }
 
 impl Packing {
+    /// Indices of the outer dimensions together, for values of the scalar arguments.
+    ///
+    /// # Errors
+    /// An extent that has no value.
+    pub fn outer_count(&self, value: &dyn Fn(&str) -> Option<i64>) -> Result<i64, ExprError> {
+        self.outer.iter().try_fold(1i64, |all, e| Ok(all.saturating_mul(e.eval(value)?.max(0))))
+    }
+
     /// Bytes of the packed array for values of the scalar arguments.
     ///
     /// # Errors
     /// An extent that has no value.
     pub fn bytes(&self, value: &dyn Fn(&str) -> Option<i64>) -> Result<i64, ExprError> {
-        let mut tiles = 1i64;
+        let mut tiles = self.outer_count(value)?;
         for (extent, &tile) in self.extents.iter().zip(&self.tile) {
             let tile = i64::from(tile).max(1);
             tiles = tiles.saturating_mul(extent.eval(value)?.max(0).saturating_add(tile - 1) / tile);
         }
         let [rows, columns] = self.tile.map(i64::from);
+        let tiles = tiles.saturating_add(self.zeros.into());
         Ok(tiles.saturating_mul(rows * columns * i64::from(self.bits) / 8))
     }
 }

@@ -284,7 +284,9 @@ impl<'a> Program<'a> {
             }
             Op::ToIndex => to_index(&*x(0)?),
             Op::Iota(d) => iota(extents, usize::from(*d)),
-            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.load(inst, ty.elem(), extents)?,
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => {
+                self.load(inst, ty.elem(), extents)?
+            }
             Op::Mma => compute::mma(&*x(0)?, &*x(1)?, &*x(2)?),
             Op::Reduce(op, d) => return Ok(compute::reduce(*op, &*x(0)?, (*d).into())),
             Op::Scan(op, d) => compute::scan(*op, &*x(0)?, (*d).into()),
@@ -452,6 +454,31 @@ impl Program<'_> {
         Ok(Access { view, indices, mask })
     }
 
+    /// The same of runs: each element has an index of its own along their dimension.
+    fn access_of_runs(&self, inst: Inst, dim: usize, extents: &Extents) -> Result<Access> {
+        let args = self.kernel.args(inst);
+        let Val::View(view) = self.get(args[0])? else {
+            return Err(Fault::Invalid("an access to no view".to_owned()));
+        };
+        let op = &self.kernel.insts[inst].op;
+        let starts = op.run_starts(view.extents.len(), args.len()).unwrap_or_default();
+        let first = |n: usize| Ok(self.get(args[n])?.number(0).as_i64());
+        let firsts = starts.clone().map(first).collect::<Result<Vec<i64>>>()?;
+        if firsts.is_empty() || !extents[dim].is_multiple_of(firsts.len()) {
+            return Err(Undefined("the parts of a load are not equal").into());
+        }
+        let part = extents[dim] / firsts.len();
+        let mut all = Vec::new();
+        each_index(extents, |at| all.push(firsts[at[dim] / part].saturating_add((at[dim] % part) as i64)));
+        let own = Tile::from_fn(Elem::Int(64), extents.clone(), |i| Number::Int(all[i]));
+        let mut indices: SmallVec<[Val; 5]> = (1..starts.start)
+            .chain(starts.end..args.len())
+            .map(|n| self.get(args[n]))
+            .collect::<Result<_>>()?;
+        indices.insert(dim, Val::Tile(Rc::new(own)));
+        Ok(Access { view, indices, mask: None })
+    }
+
     /// One element: a tile that has an extent of 1 along every dimension.
     fn scalar_load(&self, inst: Inst, elem: Elem) -> Result<Val> {
         let rank = self.kernel.args(inst).len() - 1;
@@ -459,7 +486,10 @@ impl Program<'_> {
     }
 
     fn load(&self, inst: Inst, elem: Elem, extents: Extents) -> Result<Tile> {
-        let access = self.access(inst)?;
+        let access = match self.kernel.insts[inst].op {
+            Op::LoadRuns(dim) => self.access_of_runs(inst, dim.into(), &extents)?,
+            _ => self.access(inst)?,
+        };
         let fill = cast(Elem::F64, elem, Number::Float(access.view.fill));
         let mut numbers = Vec::with_capacity(extents.iter().product());
         let mut failed = None;

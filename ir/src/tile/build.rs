@@ -400,6 +400,12 @@ impl KernelBuilder {
         self.with_shape(Op::Load, &joined(view, index, &[]), shape)
     }
 
+    /// The tile of which equal parts along a dimension begin at indices of their own, which stand in the place of that
+    /// dimension's; see [`Op::LoadRuns`].
+    pub fn load_runs(&mut self, view: Value, dim: u8, index: &[Value], shape: Shape) -> Result<Value> {
+        self.with_shape(Op::LoadRuns(dim), &joined(view, index, &[]), shape)
+    }
+
     /// The element of a view that has these indices, as a scalar.
     pub fn load_scalar(&mut self, view: Value, index: &[Value]) -> Result<Value> {
         self.all_visible(&[view])?;

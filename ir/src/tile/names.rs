@@ -306,7 +306,7 @@ impl Op {
             Self::ExpandDims(_) => "expand_dims",
             Self::View { .. } => "view",
             Self::SubView(_) => "subview",
-            Self::Load | Self::LoadGather { .. } => "load",
+            Self::Load | Self::LoadGather { .. } | Self::LoadRuns(_) => "load",
             Self::Store | Self::StoreScatter { .. } => "store",
             Self::Workspace => "workspace",
             Self::Shared { .. } => "shared",

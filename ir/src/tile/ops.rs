@@ -290,6 +290,10 @@ pub enum Op {
         /// Whether a mask follows the indices.
         masked: bool,
     },
+    /// `view, index..`: as [`Op::Load`], but several indices stand in the place of that of this dimension. Along it the
+    /// tile has as many equal parts, each of which begins at an index of its own: `x[[a, b], j] : f16[64, N]` is 32 rows
+    /// from `a` on and 32 from `b` on.
+    LoadRuns(u8),
     /// `view, index.., x, c?`: as [`Op::Store`] with the indices and the mask of [`Op::LoadGather`]. Of several elements at one
     /// place the last one in row-major order stays in the interpreter, any of them on a machine.
     StoreScatter {
@@ -356,7 +360,7 @@ impl Op {
 
     /// Whether it reads an array.
     pub fn is_read(&self) -> bool {
-        matches!(self, Self::Load | Self::LoadGather { .. })
+        matches!(self, Self::Load | Self::LoadGather { .. } | Self::LoadRuns(_))
     }
 
     /// Whether it makes an array: two that read the same are two arrays.
@@ -425,6 +429,13 @@ impl Op {
     pub fn indices(&self, operands: usize) -> Range<usize> {
         let written = self.expected_operand(operands).or(self.written_operand(operands));
         1..written.unwrap_or(operands - usize::from(self.is_masked())).max(1)
+    }
+
+    /// Of a load of runs of a view of this rank, with so many operands: the operands that are the starts of its runs.
+    pub fn run_starts(&self, rank: usize, operands: usize) -> Option<Range<usize>> {
+        let Self::LoadRuns(dim) = *self else { return None };
+        let first = 1 + usize::from(dim);
+        Some(first..(first + operands).saturating_sub(rank))
     }
 
     /// The write by tiles of indices, or under a mask, that is this one otherwise.

@@ -8,6 +8,7 @@ use super::*;
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 use std::fmt::{Display, Formatter, Result, Write};
+use std::ops::Range;
 
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -217,7 +218,9 @@ impl<'a> Printer<'a> {
             Op::Iota(d) => write!(f, "iota {d} : {ty}"),
             Op::View { strided, fill } => self.view(f, args, result, *strided, *fill),
             Op::SubView(kept) => self.sub_view(f, args, kept),
-            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.access(f, op, args, ty),
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => {
+                self.access(f, op, args, ty)
+            }
             Op::Workspace => {
                 f.write_str("workspace ")?;
                 self.list(f, args)?;
@@ -280,13 +283,36 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// The indices of an access. Starts of runs stand in brackets of their own.
+    fn indices(&self, f: &mut Formatter<'_>, op: &Op, args: &[Value], places: Range<usize>) -> Result {
+        let rank = args.first().map_or(0, |&v| match self.kernel.ty(v) {
+            Type::View(_, rank) => usize::from(rank),
+            _ => 0,
+        });
+        let Some(starts) = op.run_starts(rank, args.len()) else {
+            return self.list(f, args.get(places).unwrap_or_default());
+        };
+        for i in places.filter(|i| *i == starts.start || !starts.contains(i)) {
+            f.write_str(if i > 1 { ", " } else { "" })?;
+            match i == starts.start {
+                true => {
+                    f.write_char('[')?;
+                    self.list(f, args.get(starts.clone()).unwrap_or_default())?;
+                    f.write_char(']')?;
+                }
+                false => f.write_str(&self.arg(args, i))?,
+            }
+        }
+        Ok(())
+    }
+
     fn access(&self, f: &mut Formatter<'_>, op: &Op, args: &[Value], ty: &dyn Display) -> Result {
         let masked = usize::from(op.is_masked());
         let written = op.written_operand(args.len());
         let places = op.indices(args.len());
         let last = places.end;
         write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
-        self.list(f, args.get(places).unwrap_or_default())?;
+        self.indices(f, op, args, places)?;
         match written {
             Some(x) => {
                 f.write_str("], ")?;

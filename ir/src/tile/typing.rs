@@ -160,6 +160,7 @@ impl Typing<'_> {
             Op::Assume(promise) => self.assume(promise),
             Op::Arrive => self.arrive(),
             Op::LoadGather { masked } => self.load_gather(*masked),
+            Op::LoadRuns(dim) => self.load_runs((*dim).into()),
             Op::Mma => self.mma(),
             Op::Reduce(op, d) => self.reduce(*op, *d),
             Op::Scan(op, d) => self.scan(*op, *d),

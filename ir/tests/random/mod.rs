@@ -118,6 +118,7 @@ impl Random<'_> {
         let op = self.op();
         let operands = match op {
             Op::Select | Op::Fma | Op::Mma | Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => 3,
+            Op::LoadRuns(_) => 4,
             ref op if op.is_write() => 4,
             Op::Binary(_) | Op::Compare(_) | Op::Join | Op::Gather(_) | Op::Print(_) => 2,
             Op::Int(_)
@@ -169,8 +170,7 @@ impl Random<'_> {
     fn op(&mut self) -> Op {
         let (d, dim) = (self.choices.below(2) as u8, self.dim());
         let reduce = self.choices.of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Xor]);
-        let float = self.choices.of(&FLOATS);
-        let elem = self.choices.of(&ELEMS);
+        let (float, elem) = (self.choices.of(&FLOATS), self.choices.of(&ELEMS));
         self.choices.of(&[
             Op::Int(i64::from(d)),
             Op::Float(float),
@@ -208,6 +208,7 @@ impl Random<'_> {
             Op::Shared { layout: None },
             Op::Arrive,
             Op::LoadGather { masked: false },
+            Op::LoadRuns(d),
             Op::StoreScatter { masked: false },
             Op::AtomicScatter { op: AtomicOp::Add, old: true, masked: false, sync: MemorySync::default() },
             Op::AtomicScatter { op: AtomicOp::Max, old: false, masked: false, sync: RELEASE },

@@ -10,6 +10,7 @@
 //!  prints                                     print.rs
 //!  workspaces, blocks that arrive             arrive.rs
 //!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
+//!  staged loads                               staged.rs      of packed arrays: packed.rs
 //! ```
 //!
 //! A fragment is counted in 32-bit registers; 16-bit elements are packed in pairs, in the layout's order. The program
@@ -37,6 +38,7 @@ mod long;
 mod mma_sync;
 mod narrow;
 mod order;
+mod packed;
 mod plain;
 mod print;
 mod ragged;
@@ -357,7 +359,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Yield => self.lower_yield(inst),
             Op::View { strided, fill } => self.lower_view(inst, *strided, *fill),
             Op::SubView(kept) => self.lower_sub_view(inst, kept),
-            Op::Load | Op::LoadGather { .. } => self.lower_load(inst),
+            Op::Load | Op::LoadGather { .. } | Op::LoadRuns(_) => self.lower_load(inst),
             Op::Store => self.lower_store(inst),
             Op::StoreScatter { .. } => self.store_plain(inst, self.written(inst)),
             Op::Mma => self.lower_product(inst),

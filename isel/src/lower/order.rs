@@ -11,6 +11,7 @@ use super::coords::axis_weight;
 use crate::Result;
 use crate::facts::is_multiple;
 use crate::plan::StorePlan;
+use crate::plan::order::Nests;
 use crate::tiles::{accessed, extents, memory, written};
 use crate::window::Window;
 use rustc_hash::FxHashMap;
@@ -199,7 +200,7 @@ impl Lower<'_, '_> {
     /// that would have to wait for copies.
     pub(super) fn check_order(&mut self) -> Result<()> {
         self.find_first(self.k.entry, &mut FxHashMap::default());
-        let mut order = Vec::new();
+        let (mut order, nests) = (Vec::new(), Nests::of(self.k));
         self.accesses(self.k.entry, &mut Vec::new(), &mut order);
         self.known.around = order.iter().filter(|o| !o.1.is_empty()).cloned().collect();
         for (n, (store, around)) in order.iter().enumerate().filter(|(_, (i, _))| self.is_write(*i)) {
@@ -211,7 +212,8 @@ impl Lower<'_, '_> {
                 let repeated = around.iter().any(|l| other.contains(l));
                 let meets =
                     |load| self.overwrites(*store, load) && (repeated || !self.are_apart(*store, load));
-                let again = at > n || repeated;
+                // Of two sides of a branch a tile takes one, unless a loop comes back to it.
+                let again = repeated || (at > n && !nests.exclude(*store, *load));
                 (again && (bulk || loaded) && !self.is_write(*load) && meets(*load)).then_some(*load)
             };
             if let Some(load) = order.iter().enumerate().find_map(follows) {

@@ -7,7 +7,6 @@
 use super::plain::Access;
 use super::{Low, Lower};
 use crate::Result;
-use crate::facts::launch_expr;
 use crate::plan::{Staged, StagedFill};
 use crate::tiles::{array, extents, layout_error};
 use crate::vector::vector_elements;
@@ -16,7 +15,6 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
     self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, TmaAttr, Ty,
 };
-use warplift_ir::manifest::{Expr, ExprOp, Packing, PackingDigit};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Op, Value};
 
@@ -54,7 +52,9 @@ impl Lower<'_, '_> {
             StagedFill::Tensor { inner_dim, slab, unit, swizzle } => {
                 self.stage_rows(inst, *inner_dim, [*slab, *unit, *swizzle], buffer, hint)?
             }
-            StagedFill::Packed { tile, digits } => self.stage_unit(inst, *tile, digits, buffer, hint)?,
+            StagedFill::Packed { tile, digits } => {
+                Some(self.stage_packed(inst, *tile, digits, buffer, hint)?)
+            }
         };
         self.has_tma = true;
         self.filled.insert(inst, (buffer, event));
@@ -96,84 +96,6 @@ impl Lower<'_, '_> {
             event = Some(self.at().value(new));
         }
         Ok(event)
-    }
-
-    /// A unit of a packed array. Units of one row of tiles are contiguous, then those of the next row.
-    fn stage_unit(
-        &mut self,
-        inst: Inst,
-        tile: [u32; 2],
-        digits: &[PackingDigit],
-        buffer: Buffer,
-        hint: CacheHint,
-    ) -> Result<Option<machine::Value>> {
-        let k = self.k;
-        let args = k.args(inst).to_vec();
-        let bits = k.ty(args[0]).elem().bits();
-        self.packed_argument(args[0], tile, digits)?;
-        self.limit_row(args[0], tile[1])?;
-        let view = self.view(args[0])?;
-        let [rows, columns] = tile.map(i64::from);
-        let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
-        let row = self.of_a_unit(row, view.extents[0], rows);
-        let column = self.of_a_unit(column, view.extents[1], columns);
-        let up = self.at().add_imm(view.extents[1], columns - 1);
-        let wide = self.at().imm(columns);
-        let across = self.at().int(Opcode::DivU32, up, wide);
-        // Indices are multiples of the tile, so one row's share of a row of tiles is a whole number of bytes.
-        let row_bytes = self.at().mul_imm(across, columns * i64::from(bits) / 8);
-        let column_bytes = self.at().imm(rows * i64::from(bits) / 8);
-        let at = self.at().op(Opcode::MadWideS32, &[row, row_bytes, view.base], Ty::B64);
-        let at = self.at().op(Opcode::MadWideS32, &[column, column_bytes, at], Ty::B64);
-        let bytes = tile[0] * tile[1] * bits / 8;
-        let place = Some(Place { buffer, offset: 0 });
-        let before_wait = array(k, inst).before_wait;
-        let attr = TmaAttr { map: 0, rank: 0, bytes, place, multicast: 0, hint, before_wait };
-        let new = NewInst::new(Opcode::BulkLoad, &[at], &[Ty::Event]).attr(Attr::Tma(attr));
-        Ok(Some(self.at().value(new)))
-    }
-
-    /// An index that lies in the array. Blocks past the end of the grid read the last unit instead: they store nothing.
-    fn of_a_unit(&mut self, index: machine::Value, extent: machine::Value, tile: i64) -> machine::Value {
-        if self.neighbours <= 1 {
-            return index;
-        }
-        let last = self.at().add_imm(extent, -1);
-        let wide = self.at().imm(tile);
-        let unit = self.at().int(Opcode::DivU32, last, wide);
-        let last = self.at().mul_imm(unit, tile);
-        self.at().int(Opcode::MinS32, index, last)
-    }
-
-    /// The bytes of one row's share of a row of tiles must fit in a step.
-    fn limit_row(&mut self, view: Value, columns: u32) -> Result<()> {
-        let (k, bits) = (self.k, self.k.ty(view).elem().bits());
-        let extent = Window::of(k, view).and_then(|w| launch_expr(k, w.extent(k, *w.kept.get(1)?)));
-        let Some(extent) = extent else { return Ok(()) };
-        let columns = i64::from(columns);
-        let across = Expr::op(ExprOp::CeilDiv, extent, Expr::Const(columns));
-        let bytes = Expr::op(ExprOp::Mul, across, Expr::Const(columns * i64::from(bits) / 8));
-        let name = self.name_of(view);
-        self.limit(bytes, format!("a packed row of `{name}` in bytes"))
-    }
-
-    /// Writes the packing of the argument to the manifest.
-    fn packed_argument(&mut self, view: Value, tile: [u32; 2], digits: &[PackingDigit]) -> Result<()> {
-        let k = self.k;
-        let def = k.def(view).filter(|&d| matches!(k.insts[d].op, Op::View { strided: false, .. }));
-        let Some(args) = def.map(|d| k.args(d)) else {
-            return self.error("a packed array is a view with neither strides nor a loop around it");
-        };
-        let Some(pointer) = k.params.iter().find(|p| p.value == args[0]) else {
-            return self.error("a packed array at an address that is no argument");
-        };
-        let (Some(rows), Some(columns)) = (launch_expr(k, args[1]), launch_expr(k, args[2])) else {
-            return self.error("a packed array whose extents are not known at launch");
-        };
-        let bits = k.ty(view).elem().bits();
-        let packing = Packing { extents: [rows, columns], tile, bits, digits: digits.to_vec() };
-        self.packings.push((pointer.name.clone(), packing));
-        Ok(())
     }
 
     /// Whether a load stays in shared memory and each use reads its part.

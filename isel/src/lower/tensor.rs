@@ -10,7 +10,7 @@ use super::{Low, Lower};
 use crate::boxes::{box_of_rows, flat};
 use crate::facts::launch_bound;
 use crate::plan::{SharedTile, StorePlan, Stripes};
-use crate::tiles::{array, extents, layout_error};
+use crate::tiles::{array, extents, indices_along, layout_error};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -105,7 +105,7 @@ impl Lower<'_, '_> {
         }) as u32
     }
 
-    /// One tensor copy for each slab of a tile.
+    /// One tensor copy for each slab of a tile, or of each of its runs of rows.
     pub(super) fn lower_tma_load(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
         let k = self.k;
         let args = k.args(inst).to_vec();
@@ -113,43 +113,51 @@ impl Lower<'_, '_> {
         let [outer, inner] = tile.extents;
         let shape = extents(k, result);
         let last = shape.len() - 1;
+        let runs = if last == 1 { indices_along(k, inst, 1 - tile.inner_dim).len() as u32 } else { 1 };
         let (inner_dim, across) = match last {
-            1 => (tile.inner_dim, vec![outer]),
+            1 => (tile.inner_dim, vec![outer / runs]),
             _ => (last, shape[..last].iter().rev().copied().collect()),
         };
         let map = self.tensor_map(args[0], inner_dim, &[&[tile.slab], &across[..]].concat(), tile.swizzle)?;
-        let bytes = outer * tile.row_bytes;
+        let (bytes, run_bytes) = (outer * tile.row_bytes, outer / runs * tile.row_bytes);
         let name = self.name_of(result);
         let total = bytes * (inner / tile.slab);
         let buffer =
             self.buffers.push(BufferData { name, bytes: total, align: 1024, kind: BufferKind::Ring });
-        let start = self.scalar(args[1 + inner_dim])?;
+        let start = self.scalar(indices_along(k, inst, inner_dim)[0])?;
         let across = match last {
             1 => {
-                let row = self.scalar(args[2 - inner_dim])?;
-                let (row, others) = self.outer_coordinates(args[0], row)?;
-                [vec![row], others].concat()
+                let rows = indices_along(k, inst, 1 - inner_dim).iter();
+                rows.map(|&row| self.row_coordinates(args[0], row)).collect::<Result<Vec<_>>>()?
             }
             _ => {
                 let own = args[1..=last].iter().rev().map(|&v| self.scalar(v));
-                [own.collect::<Result<Vec<_>>>()?, self.fixed_indices(args[0])?].concat()
+                vec![[own.collect::<Result<Vec<_>>>()?, self.fixed_indices(args[0])?].concat()]
             }
         };
         let before_wait = array(k, inst).before_wait;
         let mut event = None;
         for slab in 0..inner / tile.slab {
             let column = self.at().add_imm(start, i64::from(slab * tile.slab));
-            let place = Place { buffer, offset: slab * bytes };
-            let at = [&[column], &across[..]].concat();
-            let (rank, place) = (at.len() as u8, Some(place));
-            let attr =
-                TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, before_wait };
-            let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
-            event = Some(self.at().value(new));
+            for (run, across) in (0..).zip(&across) {
+                let place = Some(Place { buffer, offset: slab * bytes + run * run_bytes });
+                let at = [&[column], &across[..]].concat();
+                let (rank, hint) = (at.len() as u8, CacheHint::Normal);
+                let attr = TmaAttr { map, rank, bytes: run_bytes, place, multicast: 0, hint, before_wait };
+                let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
+                event = Some(self.at().value(new));
+            }
         }
         self.has_tma = true;
         self.filled.insert(inst, (buffer, event));
         Ok(())
+    }
+
+    /// The coordinates of a row of a view of rows.
+    fn row_coordinates(&mut self, view: Value, row: Value) -> Result<Vec<machine::Value>> {
+        let row = self.scalar(row)?;
+        let (row, others) = self.outer_coordinates(view, row)?;
+        Ok([vec![row], others].concat())
     }
 
     /// Indices of the dimensions that a view fixes, in the order of its tensor map.

@@ -47,6 +47,11 @@ pub const PASSES: &[MapPass] = &[
     each!("narrow_indices", "makes indices, extents and bounds of other types i32", |v, _| {
         do_narrow_indices(&mut v.kernel)
     }),
+    each!(
+        "plain_accesses",
+        "writes asynchronous copies as loads, and exchanges with their result",
+        |v, _| { do_plain_accesses(&mut v.kernel) }
+    ),
     each!("drop_unused", "drops what nothing uses", |v, _| do_drop_unused(&mut v.kernel)),
     each!("annotate", "writes what the mapping says to loops, views, tiles and stores", |v, c| {
         do_annotate(&mut v.kernel, c.mapping)
@@ -118,6 +123,11 @@ pub const PASSES: &[MapPass] = &[
         do_chunk(&mut v.kernel, c.mapping, v.mma)
     }),
     each!("strip_mine", "works on wide rows in strips", |v, c| { do_strip_mine(&mut v.kernel, c, v.mma) }),
+    each!(
+        "row_runs",
+        "loads rows whose indices follow each other in runs by the first index of each",
+        |v, c| { do_row_runs(&mut v.kernel, c.ways) }
+    ),
     each!("grid_bounds", "notes which indices stay below the extents of the grid", |v, c| {
         do_grid_bounds(&mut v.kernel, c.mapping)
     }),

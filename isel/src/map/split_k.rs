@@ -137,7 +137,7 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str, form: Form) -> std::result::
     }
     let way = |i: Inst| k.def(k.whole_view(k.args(i)[0])).map_or(Way::Fit, |view| k.attrs[view].array.way);
     let copied = |i: Inst| matches!(k.insts[i].op, Op::Load) && matches!(way(i), Way::Staged | Way::Packed);
-    if behind.iter().any(|&i| has(i, |op| matches!(op, Op::Mma | Op::AsyncCopy | Op::While))) {
+    if behind.iter().any(|&i| has(i, |op| matches!(op, Op::Mma | Op::While))) {
         return Err("behind it stand products or copies, which one block cannot begin alone".to_owned());
     }
     if behind.iter().any(|&i| k.any_inside(i, copied)) {

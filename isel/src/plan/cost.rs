@@ -23,7 +23,7 @@ use super::types::{Fill, Plan, Remade, SharedTile, Staged, StorePlan, WarpProduc
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::rows::row_of;
-use crate::tiles::{extents, layout_error, reads_tile, warps};
+use crate::tiles::{extents, indices_along, layout_error, reads_tile, warps};
 use crate::vector::vector_elements;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -220,7 +220,7 @@ impl<'k> Model<'k> {
     fn instruction(&self, plan: &Plan, inst: Inst, cost: &mut Cost) -> Result<()> {
         let (k, trips) = (self.k, self.trips(inst));
         match &k.insts[inst].op {
-            Op::Load | Op::LoadGather { .. } if reads_tile(k, inst) => {
+            Op::Load | Op::LoadGather { .. } | Op::LoadRuns(_) if reads_tile(k, inst) => {
                 let (own, least) = self.load(plan, inst)?;
                 cost.memory += trips * own;
                 cost.least += trips * least;
@@ -344,7 +344,8 @@ impl<'k> Model<'k> {
     /// Cycles of bringing a tile to shared memory.
     pub fn fill(&self, inst: Inst, tile: &SharedTile) -> Result<f64> {
         let bytes = self.bytes(self.k.result(inst));
-        let copies = f64::from(tile.extents[1] / tile.slab);
+        let runs = indices_along(self.k, inst, 1 - tile.inner_dim.min(1)).len().max(1);
+        let copies = f64::from(tile.extents[1] / tile.slab) * runs as f64;
         match tile.fill {
             Fill::Tma => {
                 Ok(bytes / self.target.rates.copy_bytes_per_cycle + copies * self.interval(Opcode::TmaLoad))

@@ -58,14 +58,14 @@ fn stands(k: &Kernel, inst: Inst) -> bool {
 }
 
 /// The instruction that holds each block, and the block of each instruction.
-struct Nests<'k> {
+pub(crate) struct Nests<'k> {
     k: &'k Kernel,
     holder: FxHashMap<Block, Inst>,
     block: FxHashMap<Inst, Block>,
 }
 
 impl<'k> Nests<'k> {
-    fn of(k: &'k Kernel) -> Self {
+    pub(crate) fn of(k: &'k Kernel) -> Self {
         let mut this = Self { k, holder: FxHashMap::default(), block: FxHashMap::default() };
         k.walk(|block, inst| {
             this.block.insert(inst, block);
@@ -83,7 +83,7 @@ impl<'k> Nests<'k> {
     }
 
     /// Whether two instructions stand on different sides of a branch.
-    fn exclude(&self, a: Inst, b: Inst) -> bool {
+    pub(crate) fn exclude(&self, a: Inst, b: Inst) -> bool {
         let others = self.sides(b);
         let other = |branch, side| others.iter().any(|&(i, other)| i == branch && other != side);
         self.sides(a).into_iter().any(|(branch, side)| other(branch, side))

@@ -17,7 +17,7 @@ use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
 use crate::rows::is_half;
 use crate::tensor_copies::{load_refused, start_refused, tensor_refused};
-use crate::tiles::{acquired, extents, layout_error, unit_dim, warps};
+use crate::tiles::{extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
 use crate::window::Window;
 use crate::{IselError, Result};
@@ -382,7 +382,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target, ways: Ways) ->
     let layout = layout.map_err(layout_error(k, load))?;
     let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
     let (fill, declined) = match k.insts[load].op {
-        Op::Load | Op::LoadGather { .. } => {
+        Op::Load | Op::LoadGather { .. } | Op::LoadRuns(_) => {
             let across = if shape.len() > 2 { shape[..shape.len() - 1].iter().copied().max() } else { None };
             fill_of(k, load, across.unwrap_or(outer), target, ways)?
         }
@@ -409,7 +409,6 @@ fn fill_of(
     ways: Ways,
 ) -> Result<(Fill, Option<String>)> {
     let view = k.args(load)[0];
-    let acquired = acquired(k, view);
     let declined =
         gathers(k, load).or_else(|| lacks(target, Opcode::TmaLoad)).or_else(|| load_refused(k, load, ways));
     if declined.is_none() && outer > target.box_extent {
@@ -425,7 +424,7 @@ fn fill_of(
     }
     let fill = match (&declined, cp_async_bytes(k, load, view)) {
         (None, _) => Fill::Tma,
-        (Some(_), Some(bytes)) if acquired.is_none() => Fill::CpAsync(bytes),
+        (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
         (Some(_), _) => Fill::Threads,
     };
     Ok((fill, declined))

@@ -266,6 +266,13 @@ impl WarpProduct {
     }
 }
 
+/// Bits of a register.
+pub(super) const WORD: u64 = 32;
+/// Limit on the registers that one access moves.
+pub(super) const ACCESS_WORDS: u64 = 4;
+/// The rows of a copy are multiples of this many bytes.
+pub(super) const COPY_BYTES: u32 = 16;
+
 /// A staged load: a tile that goes through a ring to registers.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Staged {

@@ -367,7 +367,9 @@ impl Ranges<'_> {
                 self.stored(inst, op);
                 for &result in k.results(inst) {
                     let range = match op {
-                        Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.loaded(inst),
+                        Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => {
+                            self.loaded(inst)
+                        }
                         Op::BlockIndex(_) | Op::ProgramId => Range::whole(0.0, 1024.0),
                         Op::GridDim(_) | Op::ProgramCount => Range::whole(1.0, 1024.0),
                         Op::Dim(d) => Range::constant(d.constant().unwrap_or(1).into()),

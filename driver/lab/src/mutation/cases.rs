@@ -214,6 +214,20 @@ pub const CASES: &[Case] = &[
         ),
         &[(Mutation::Move, 4)],
     ),
+    knowing(
+        given(
+            case(
+                "moe_a16w4",
+                "BN = 64, BM = 16, GROUP = 128; for t: pipeline 3, producers 1, consumers 1; array b: packed array s: staged",
+                &[
+                    ("tiles=5,experts=3,tokens=20,top=2,n=72,k=1920", 1),
+                    ("tiles=5,experts=3,tokens=20,top=2,n=520,k=128", 1),
+                ],
+            ),
+            &["order=perm", "group=list:0,1,-1,7,2", "first=list:0,9,0,0,25", "offsets=list:0,9,25,40"],
+        ),
+        GATHERED,
+    ),
     // Boxes of four dimensions, and stores of them.
     case(
         "convolution",

@@ -55,7 +55,7 @@ pub fn plain_product(kernel: &Kernel, sizes: &Sizes) -> Option<PlainProduct> {
         let mut found = kernel.insts.iter().filter(|(_, d)| op(&d.op)).map(|(i, _)| i);
         found.next().filter(|_| found.next().is_none())
     };
-    let gathers = |op: &Op| matches!(op, Op::LoadGather { .. } | Op::StoreScatter { .. });
+    let gathers = |op: &Op| matches!(op, Op::LoadGather { .. } | Op::LoadRuns(_) | Op::StoreScatter { .. });
     if ops.any(|(_, d)| matches!(d.op, Op::While | Op::If) || d.op.atomic().is_some() || gathers(&d.op)) {
         return None;
     }

@@ -186,6 +186,32 @@ class Paged:
         return error(t["o"][0, :, 0], softmax_product(t["q"][0, :, 0], k, v, 1 / math.sqrt(128)))
 
 
+@known
+class DecodePaged:
+    """FlashAttention-3 over a paged cache: one query a head."""
+    limit = 3e-3
+
+    @staticmethod
+    def make(s):
+        b, h, g, page, d = s["batch"], s["kv_heads"], s["group"], s["page"], 128
+        most = -(-s["keys"] // page)
+        pages = b * most
+        q, o = normal(b, h, g, d), poison(b, h, g, d)
+        k, v = (normal(pages, page, h, d) for _ in range(2))
+        table = torch.randperm(pages, device="cuda").view(b, most).to(INT)
+        return dict(q=q, k=k, v=v, o=o, lse=poison(b, h, g, dtype=FLOAT), rows=q.view(b, 1, h * g, d), table=table,
+                    lengths=numbers([s["keys"]] * b), pages=pages, most=most, scale=math.log2(math.e) / math.sqrt(d))
+
+    peers = {"FlashAttention-3, bf16": lambda t: attention().flash_attn_with_kvcache(
+        *wide(t, "rows", "k", "v"), cache_seqlens=t["lengths"], page_table=t["table"])}
+
+    @staticmethod
+    def error(t):
+        n = int(t["lengths"][0])
+        k, v = (t[name][t["table"][0].long()].flatten(0, 1)[:n, 0] for name in "kv")
+        return error(t["o"][0, 0], softmax_product(t["q"][0, 0], k, v, 1 / math.sqrt(128)))
+
+
 def groups(s):
     """Rows of each group, unequal, and where they start."""
     count, rows = s["groups"], s["rows"]
@@ -260,6 +286,46 @@ class Moe:
 
 
 Moe.peers = {"PyTorch, bf16": Moe.routed}
+
+
+@known
+class Moe4:
+    """PyTorch in bf16 with weights of 16 bits: rows of the tokens gathered, a grouped product, rows scattered."""
+    limit = 2e-3
+    group = 128
+
+    @classmethod
+    def make(cls, s):
+        tokens, top, experts, n, k = (s[name] for name in ("tokens", "top", "experts", "n", "k"))
+        ids = torch.stack([torch.randperm(experts, device="cuda")[:top] for _ in range(tokens)]).flatten()
+        order = torch.argsort(ids, stable=True)
+        starts = [0, *torch.bincount(ids, minlength=experts).cumsum(0).tolist()]
+        of = tiles(starts, 16)
+        b = torch.randint(0, 256, (experts, n, k // 2), device="cuda", dtype=torch.uint8)
+        scales = (torch.rand(experts, k // cls.group, n, device="cuda") * 0.02 + 0.01).to(HALF)
+        return dict(a=normal(tokens, k), b=b, s=scales, c=poison(tokens * top, n), order=order.to(INT), place=order,
+                    weights=torch.rand(tokens * top, device="cuda"), token=order // top, offsets=numbers(starts),
+                    ends=numbers(starts[1:]), group=numbers([g for g, _ in of]), first=numbers([f for _, f in of]),
+                    tiles=len(of), to=poison(tokens * top, n).view(torch.bfloat16), b_bf16=cls.weights(b, scales))
+
+    @classmethod
+    def weights(cls, b, scales):
+        """The weights of 16 bits, expert by expert."""
+        whole = torch.empty(b.shape[0], b.shape[1], 2 * b.shape[2], device="cuda", dtype=torch.bfloat16)
+        for e, (packed, scale) in enumerate(zip(b, scales)):
+            each = torch.stack([packed & 15, packed >> 4], -1).flatten(1).to(HALF) - 8
+            whole[e] = each * scale.t().repeat_interleave(cls.group, 1)
+        return whole
+
+    peers = {"PyTorch, bf16": Moe.routed}
+
+    @staticmethod
+    def error(t):
+        e = int(t["group"][0])
+        low, high = int(t["offsets"][e]), int(t["offsets"][e + 1])
+        ref = t["a"][t["token"][low:high]].double() @ t["b_bf16"][e].double().t()
+        at = t["place"][low:high]
+        return error(t["c"][at], ref * t["weights"][at, None])
 
 
 @known

@@ -174,7 +174,12 @@ impl Tiling<'_> {
     fn starts_only_place(&self) -> bool {
         self.starts.keys().all(|&start| {
             self.uses(start).iter().all(|&(inst, operand)| match self.op(inst) {
-                Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) | Op::LoadGather { .. } => {
+                Op::Load
+                | Op::AsyncCopy
+                | Op::Store
+                | Op::Atomic(_)
+                | Op::LoadGather { .. }
+                | Op::LoadRuns(_) => {
                     let Some(d) = operand.checked_sub(1) else { return false };
                     self.accessed(inst).is_some_and(|dims| dims.get(d) == Some(&self.extent))
                 }
@@ -190,7 +195,7 @@ impl Tiling<'_> {
     /// Extents of the tile that an access moves.
     fn accessed(&self, inst: Inst) -> Option<&[Dim]> {
         let value = match self.op(inst) {
-            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.kernel.result(inst),
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => self.kernel.result(inst),
             _ => *self.kernel.args(inst).last()?,
         };
         self.dims(value)
@@ -235,7 +240,9 @@ impl Tiling<'_> {
         };
         results.iter().all(whole)
             && match self.op(inst) {
-                Op::Load | Op::AsyncCopy | Op::Store | Op::LoadGather { .. } => self.side_by_side(inst),
+                Op::Load | Op::AsyncCopy | Op::Store | Op::LoadGather { .. } | Op::LoadRuns(_) => {
+                    self.side_by_side(inst)
+                }
                 // An element past the end has an index too.
                 Op::StoreScatter { .. } | Op::AtomicScatter { .. } => {
                     !args.iter().any(|&v| self.has_extent(v))
@@ -269,7 +276,7 @@ impl Tiling<'_> {
         self.kernel.walk(|_, inst| {
             let args = self.kernel.args(inst);
             let (reads, writes) = match self.op(inst) {
-                Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => (true, false),
+                Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => (true, false),
                 Op::Store | Op::StoreScatter { .. } => (false, true),
                 _ => return,
             };

@@ -38,6 +38,7 @@ const LIBRARY_PROVED: &str = "\
     attention: BM
     attention_causal:
     attention_causal_max_free:
+    attention_decode_paged:
     attention_decode:
     attention_f16: BM
     attention_gqa:
@@ -77,6 +78,8 @@ const LIBRARY_PROVED: &str = "\
     histogram:
     layer_norm: BM
     layer_norm_warp_specialized: BM
+    moe_a16w4:
+    moe_e4m3:
     moe_gemm:
     moe_route:
     rms_norm: BM

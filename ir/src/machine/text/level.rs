@@ -20,7 +20,7 @@ use std::fmt::{self, Display, Formatter};
 
 record!(LaunchInfo { kernel, file, arguments, params, grid, cluster, resident, pdl, facts, workspace });
 record!(Argument { name, ty, written, before_wait, packing });
-record!(Packing { extents, tile, bits, digits });
+record!(Packing { outer, extents, tile, bits, digits, zeros });
 record!(PackingDigit { extent, step });
 record!(TensorMap { base, offset, element, dims, strides, box_dims, swizzle, l2_promotion });
 variants!(Param { Argument "argument" { name }, TensorMap "tensor_map" (map), Workspace "workspace" { offset } });

@@ -170,10 +170,12 @@ fn rewritten(bump: &Bump) -> Func<'_> {
 
 fn launch() -> LaunchInfo {
     let packing = Packing {
+        outer: vec![Expr::var("e")],
         extents: [Expr::var("n"), Expr::Const(-1)],
         tile: [64, 8],
         bits: 4,
         digits: vec![PackingDigit { extent: 2, step: [1, 0] }],
+        zeros: true,
     };
     let argument = |packing| Argument {
         name: "a".into(),

@@ -68,6 +68,7 @@ variants!(Op {
     Shared "shared" { layout },
     Arrive "arrive",
     LoadGather "load_gather" { masked },
+    LoadRuns "load_runs" (dimension),
     StoreScatter "store_scatter" { masked },
     AtomicScatter "atomic_scatter" { op, old, masked, sync },
     Mma "mma",

@@ -233,7 +233,32 @@ impl Lower<'_> {
         self.inst(span, Op::SubView(kept), &args, None)
     }
 
+    /// `load view[[a, b], j]`: each part of the tile along that dimension has a start of its own.
+    fn load_runs(&mut self, span: Span, call: &Call, dim: usize) -> Result<Inst> {
+        let Kind::Index(view, index) = &call.args[0].kind else {
+            return Err(self.report(span, "expected `view[index, ..]`".to_owned()));
+        };
+        if let Some(mask) = &call.mask {
+            return Err(self.report(mask.span, "a load of parts has no mask".to_owned()));
+        }
+        let mut args = vec![self.value(view, None)?];
+        for (d, e) in index.iter().enumerate() {
+            match &e.kind {
+                Kind::List(starts) if d == dim => args.extend(self.values(starts, Some(Elem::I32))?),
+                _ => args.push(self.value(e, Some(Elem::I32))?),
+            }
+        }
+        let want = self.want(span, call)?;
+        self.inst(span, Op::LoadRuns(dim as u8), &args, Some(want))
+    }
+
     fn load(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
+        let list = |index: &Vec<Expr>| index.iter().position(|e| matches!(e.kind, Kind::List(_)));
+        if let (Op::Load, Kind::Index(_, index)) = (&op, &call.args[0].kind)
+            && let Some(dim) = list(index)
+        {
+            return self.load_runs(span, call, dim);
+        }
         let args = self.access(&call.args[0])?;
         let want = match &call.ty {
             Some(ty) if ty.dims.is_none() => Type::Scalar(ty.elem),

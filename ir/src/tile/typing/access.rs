@@ -3,6 +3,7 @@
 //! ```text
 //!  load v[i, j] : f16[M, N]               i, j scalars: the first element
 //!  load v[rows, j] : f16[M, N] where c    rows: i32[M, N], an index of each element; c: bool[M, N]
+//!  load v[[a, b], j] : f16[M, N]          a, b scalars: the first row of each half
 //! ```
 
 use super::{Result, TypeError, Types, Typing, same_shape};
@@ -88,6 +89,29 @@ impl Typing<'_> {
     pub(super) fn load_gather(&self, masked: bool) -> Result<Type> {
         let tile = self.load_by(usize::from(masked))?;
         self.mask(tile).map(|()| tile)
+    }
+
+    /// `load` of runs along a dimension, each from an index of its own.
+    pub(super) fn load_runs(&self, dim: usize) -> Result<Type> {
+        let Some(&Type::View(elem, rank)) = self.args.first() else { return self.bad_operand(0, "a view") };
+        let (rank, op) = (usize::from(rank), self.op.name());
+        let starts = self.op.run_starts(rank, self.args.len()).filter(|s| dim < rank && !s.is_empty());
+        let Some(starts) = starts else {
+            return Err(TypeError::Indices { op, rank, found: self.args.len().saturating_sub(1) });
+        };
+        (1..self.args.len()).try_for_each(|i| self.index_arg(i))?;
+        let Some(Type::Tile(e, s)) = self.want.filter(|w| w.shape().is_some_and(|s| s.rank() == rank)) else {
+            return self.bad_result(&tile_of(rank, elem));
+        };
+        let divides = |extent: u32| (extent as usize).is_multiple_of(starts.len());
+        match s.dims()[dim].constant().is_none_or(divides) && e == elem {
+            true => Ok(Type::Tile(e, s)),
+            false => self.bad_result(&format!(
+                "{}, of which dimension {dim} has {} equal parts",
+                tile_of(rank, elem),
+                starts.len()
+            )),
+        }
     }
 
     fn load_by(&self, after: usize) -> Result<Type> {

@@ -249,6 +249,29 @@ impl Generator<'_> {
         self.b.view(ptr, &extents, Some(&strides), fill)
     }
 
+    /// One of a few arrays that lie one behind the other. Its index may lie outside of them.
+    fn one_of(&mut self, ptr: Value, sizes: &[(Value, i64)], fill: f64) -> Result<Value> {
+        let name = format!("o{}", self.pointers);
+        let count = self.choices.between(1, 4);
+        self.sizes.insert(name.clone(), count);
+        let outer = self.b.param(&name, Type::Scalar(Elem::I32), Facts::default())?;
+        let extents: Vec<Value> = [outer].into_iter().chain(sizes.iter().map(|s| s.0)).collect();
+        let whole = self.b.view(ptr, &extents, None, fill)?;
+        let loaded = self.offset.filter(|&v| self.ty(v) == Type::Scalar(Elem::I32));
+        let index = match (self.choices.below(3), loaded) {
+            (0, Some(loaded)) => loaded,
+            (1, _) => match self.axes[0].index {
+                Some(index) => index,
+                None => self.int(0)?,
+            },
+            _ => {
+                let at = self.choices.between(-1, count);
+                self.int(at)?
+            }
+        };
+        self.b.sub_view(whole, &[Some(index), None, None])
+    }
+
     /// Something to load from, along these axes or any.
     pub(super) fn input(&mut self, along: Option<(Vec<Along>, Elem)>) -> Result<()> {
         let (mut along, elem) = match along {
@@ -269,7 +292,10 @@ impl Generator<'_> {
         let ptr = self.pointer(elem)?;
         let sizes: Vec<(Value, i64)> =
             along.iter().filter_map(|&a| self.along(a)).map(|a| (a.size, a.value)).collect();
-        let view = self.view(ptr, &sizes, fill)?;
+        let view = match sizes.len() == 2 && self.choices.chance(1, 8) {
+            true => self.one_of(ptr, &sizes, fill)?,
+            false => self.view(ptr, &sizes, fill)?,
+        };
         self.inputs.push(Input { array, view, elem, converted: None, along, flipped, shift, fill });
         Ok(())
     }
@@ -440,8 +466,12 @@ impl Generator<'_> {
         let Some(shape) = shape(&[extent]) else { return Ok(start) };
         let iota = self.b.inst(Op::Iota(0), &[], Some(Type::Tile(Elem::I32, shape)))?;
         let iota = self.b.results(iota)[0];
-        let order = match self.choices.below(3) {
+        let run = self.choices.of(&[8, 16]);
+        let whole = self.extent(extent).is_multiple_of(run);
+        let order = match self.choices.below(4) {
             0 => iota,
+            // Runs of neighbours, from the last run to the first.
+            1 if whole => self.runs_from_the_last(iota, extent, run.into())?,
             // From the last one to the first.
             _ => {
                 let last = self.b.dim(extent)?;
@@ -456,6 +486,16 @@ impl Generator<'_> {
             _ => start,
         };
         self.b.binary(BinOp::Add, order, start)
+    }
+
+    fn runs_from_the_last(&mut self, iota: Value, extent: Dim, run: i64) -> Result<Value> {
+        let (all, length) = (self.b.dim(extent)?, self.int(run)?);
+        let last = self.index(BinOp::Sub, all, length)?;
+        let number = self.b.binary(BinOp::Div, iota, length)?;
+        let before = self.b.binary(BinOp::Mul, number, length)?;
+        let first = self.b.binary(BinOp::Sub, last, before)?;
+        let within = self.b.binary(BinOp::Rem, iota, length)?;
+        self.b.binary(BinOp::Add, first, within)
     }
 
     /// Truth values as integers; wild kernels may store them as they are.
