@@ -186,6 +186,12 @@ const MACHINE: &[Pass] = &[
         Ok(())
     })
     .when(Sched::SharedRings),
+    pass("share_scratch", "buffers that are not in use at the same time share their bytes", |s| {
+        let (program, mut graph) = s.take_program();
+        let program = sched::do_share_scratch(program, &mut graph, s.target);
+        s.keep(program, graph);
+        Ok(())
+    }),
 ];
 
 /// Structured machine IR, with the schedule beside it.

@@ -1,7 +1,7 @@
 //! Passes from program to program. Each pass gives the same program, but faster.
 //!
 //! ```text
-//!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma ─ share_rings
+//!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma ─ share_rings ─ share_scratch
 //!  of overlapped loops     bounds_masks
 //!  of each expanded role   cse ─ dce
 //! ```
@@ -16,6 +16,7 @@ mod handoff;
 mod hoist_loads;
 mod merge_waits;
 mod share_rings;
+mod share_scratch;
 mod transpose_helper_mma;
 
 pub use bounds_masks::do_bounds_masks;
@@ -26,3 +27,4 @@ pub use epilogue_roles::do_epilogue_roles;
 pub use hoist_loads::do_hoist_loads;
 pub use merge_waits::do_merge_waits;
 pub use share_rings::do_share_rings;
+pub use share_scratch::do_share_scratch;

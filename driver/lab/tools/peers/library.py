@@ -352,6 +352,40 @@ class Blocks:
 
 
 @known
+class Moe8:
+    """PyTorch in bf16: rows of the tokens gathered, a grouped product, rows scattered."""
+    limit = 5e-3
+
+    @staticmethod
+    def make(s):
+        tokens, experts, n, k = (s[name] for name in ("tokens", "experts", "n", "k"))
+        count = tokens * s["top"]
+        order = torch.randperm(count, device="cuda")
+        a, b = normal(tokens, k, dtype=torch.float8_e4m3fn), normal(experts, n, k, dtype=torch.float8_e4m3fn)
+        sa = torch.rand(k // BLOCK, tokens, device="cuda") + 0.5
+        sb = torch.rand(experts, n // BLOCK, k // BLOCK, device="cuda") + 0.5
+        starts = groups(dict(groups=experts, rows=count))
+        of = tiles(starts, 64)
+        spread = sb.bfloat16().repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)
+        return dict(a=a, b=b, sa=sa, sb=sb, c=poison(count, n, dtype=torch.bfloat16), weights=torch.rand(count, device="cuda"),
+                    order=order.to(INT), place=order, token=order // s["top"], offsets=numbers(starts), ends=numbers(starts[1:]),
+                    group=numbers([g for g, _ in of]), first=numbers([f for _, f in of]), tiles=len(of),
+                    to=poison(count, n, dtype=torch.bfloat16), b_bf16=b.bfloat16() * spread,
+                    a_bf16=a.bfloat16() * sa.t().bfloat16().repeat_interleave(BLOCK, 1))
+
+    peers = {"PyTorch, bf16": Moe.routed}
+
+    @staticmethod
+    def error(t):
+        low, high = int(t["offsets"][1]), int(t["offsets"][2])
+        of = t["token"][low:high]
+        a = t["a"][of].double() * t["sa"].t()[of].double().repeat_interleave(BLOCK, 1)
+        b = t["b"][1].double() * t["sb"][1].double().repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+        at = t["place"][low:high]
+        return error(t["c"][at], (a @ b.t()) * t["weights"][at, None])
+
+
+@known
 class Bytes:
     """cuBLASLt's product of bytes, then PyTorch's compiler."""
     limit = 1e-3
