@@ -36,21 +36,25 @@ const OUTSIDE: i64 = -256;
 /// Loads rows in runs by their first indices.
 pub fn do_row_runs(k: &mut Kernel, ways: Ways) {
     let written = written(k);
-    let mut changed = false;
-    for block in k.blocks.keys().filter(|&b| is_reached_alone(k, b)).collect::<Vec<_>>() {
+    let mut found: FxHashMap<Inst, Runs> = FxHashMap::default();
+    for block in k.blocks.keys().filter(|&b| is_reached_alone(k, b)) {
+        let loads = k.blocks[block].insts.iter();
+        found.extend(loads.filter_map(|&i| Some((i, Runs::of(k, i, ways, &written)?))));
+    }
+    if found.is_empty() {
+        return;
+    }
+    for block in k.blocks.keys().collect::<Vec<_>>() {
         let mut known = FxHashMap::default();
         for inst in std::mem::take(&mut k.blocks[block].insts) {
-            if let Some(runs) = Runs::of(k, inst, ways, &written) {
+            if let Some(runs) = found.get(&inst) {
                 let loc = k.insts[inst].loc;
-                Scalars { k, block, loc, known: &mut known }.load_by(inst, &runs);
-                changed = true;
+                Scalars { k, block, loc, known: &mut known }.load_by(inst, runs);
             }
             k.blocks[block].insts.push(inst);
         }
     }
-    if changed {
-        do_drop_unused(k);
-    }
+    do_drop_unused(k);
 }
 
 /// Whether a single thread can find out by itself whether, and how often, a block runs: what loops and branches around it

@@ -422,6 +422,9 @@ fn fill_of(
         let message = format!("a tile of more than two dimensions comes by tensor copies only: {why}");
         return Err(IselError::at(k, load, message));
     }
+    if let Some(why) = declined.as_ref().filter(|_| matches!(k.insts[load].op, Op::LoadRuns(_))) {
+        return Err(IselError::at(k, load, format!("rows in runs come by tensor copies only: {why}")));
+    }
     let fill = match (&declined, cp_async_bytes(k, load, view)) {
         (None, _) => Fill::Tma,
         (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
