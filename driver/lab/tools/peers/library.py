@@ -365,7 +365,7 @@ class Moe8:
         sa = torch.rand(k // BLOCK, tokens, device="cuda") + 0.5
         sb = torch.rand(experts, n // BLOCK, k // BLOCK, device="cuda") + 0.5
         starts = groups(dict(groups=experts, rows=count))
-        of = tiles(starts, 64)
+        of = tiles(starts, 128)
         spread = sb.bfloat16().repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)
         return dict(a=a, b=b, sa=sa, sb=sb, c=poison(count, n, dtype=torch.bfloat16), weights=torch.rand(count, device="cuda"),
                     order=order.to(INT), place=order, token=order // s["top"], offsets=numbers(starts), ends=numbers(starts[1:]),
