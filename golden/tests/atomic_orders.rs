@@ -285,3 +285,63 @@ fn updates_of_several_kinds_keep_their_order() {
     let x: Vec<i32> = (0..512).map(|i| i * 37 % 73 - 3).collect();
     check(text, &[("n", 512)], &[("x", Given::I32(&x))]);
 }
+
+/// Copies run ahead of iterations. Where each iteration acquires anew, threads load what was released; so they do where the
+/// block stored some of it before.
+#[test]
+fn copies_run_ahead_of_no_acquire() {
+    let each = "kernel each(a: ptr<f16> align 16, b: ptr<f16> align 16, flag: ptr<i32>, c: ptr<f16> align 16, y: ptr<f16> align 16, m: i32) {
+    grid 2
+    half = block_index
+    ga = view a : f16[m, 64]
+    gb = view b : f16[64, 64]
+    gf = view flag : i32[cdiv(m,64)]
+    gc = view c : f16[m, 64]
+    gy = view y : f16[64, 64]
+    zero = full 0.0 : f32[64, 64]
+    one = full 1 : i32[1]
+    if half == 0 {
+        for i in 0..cdiv(m, 64) {
+            store gc[i*64, 0], (load ga[i*64, 0] : f16[64, 64]) * 2.0
+            atomic_max gf[i], one order release
+        }
+    } else {
+        s2 = for u in 0..cdiv(m, 64) carry s = zero {
+            w = while carry d = 0 {
+                seen = atomic_max gf[u], full 0 : i32[1] : i32[1] order acquire
+                s0 = reduce_max(seen, 0)
+                yield (s0 == 0), d
+            }
+            ta = load gc[u*64, 0] : f16[64, 64]
+            tb = load gb[0, 0] : f16[64, 64]
+            yield mma s, ta, trans(tb)
+        }
+        store gy[0, 0], cast(s2, f16)
+    }
+}
+mapping each { for u: pipeline 3, producers 1, consumers 1 }";
+    let compiled = check(each, &[("m", 128)], &[("flag", Given::I32(&[0, 0]))]);
+    assert!(!compiled.ptx.contains("cp.async.c"), "{}", compiled.ptx);
+    let own = "kernel own_part(b: ptr<f16> align 16, flag: ptr<i32>, c: ptr<f16> align 16, y: ptr<f16> align 16, m: i32) {
+    grid 2
+    i = block_index
+    gb = view b : f16[64, 64]
+    gf = view flag : i32[2]
+    gc = view c : f16[2, 64, 64]
+    gy = view y : f16[2, 64, 64]
+    own = subview gc[i, _, _]
+    oy = subview gy[i, _, _]
+    zero = full 0.0 : f32[64, 64]
+    z = full 1 : i32[1]
+    store own[0, 0], (load gb[0, 0] : f16[64, 64]) * 2.0
+    x = atomic_add gf[i], z : i32[1] order acq_rel
+    s2 = for u in 0..2 carry s = zero {
+        ta = load own[0, u*32] : f16[64, 32]
+        tb = load gb[0, u*32] : f16[64, 32]
+        yield mma s, ta, trans(tb)
+    }
+    store oy[0, 0], cast(s2, f16)
+}
+mapping own_part { for u: pipeline 2, producers 1, consumers 1 }";
+    check(own, &[("m", 128)], &[("flag", Given::I32(&[0, 0]))]);
+}

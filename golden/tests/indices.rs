@@ -615,3 +615,72 @@ fn packed_arrays_are_zero_outside() {
     let error = refused.expect_err("a fill").to_string();
     assert!(error.contains("zeros outside"), "{error}");
 }
+
+/// Blocks of a sparse matrix, of which one is not there: the sign that says so stands below the change of shape.
+#[test]
+fn runs_that_are_outside_stay_outside() {
+    let sparse =
+        "kernel blocks(a: ptr<f16> align 16, b: ptr<f16> align 16, list: ptr<i32>, c: ptr<f32>, k: i32) {
+    grid 1
+    ga = view a : f16[64, 64]
+    gb = view b : f16[k, 64]
+    gl = view list : i32[2]
+    gc = view c : f32[64, 64]
+    zero = full 0.0 : f32[64, 64]
+    sum = for t in 0..1 carry x = zero {
+        g = expand_dims(load gl[0] : i32[2], 1)
+        rows = reshape (select(g < 0, -1, g * 32 + iota 1 : i32[2, 32])) : i32[64]
+        yield mma x, load ga[0, 0] : f16[64, 64], load gb[rows, 0] : f16[64, 64]
+    }
+    store gc[0, 0], sum
+}
+mapping blocks { for t: pipeline 2, producers 1, consumers 1 }";
+    let ptx = check(sparse, &[("k", 200)], &["list=list:1,-1", "list=list:-1,5"]);
+    assert!(!ptx.contains("cp.async.c"), "{ptx}");
+}
+
+/// A box has 256 rows at most; a tile of runs may have more.
+#[test]
+fn a_tile_of_runs_may_have_more_rows_than_a_box() {
+    let tall = "kernel tall(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f32>, m: i32) {
+    grid 1
+    ga = view a : f16[m, 64]
+    gb = view b : f16[m, 64]
+    gc = view c : f32[512, 16]
+    zero = full 0.0 : f32[512, 16]
+    sum = for t in 0..2 carry s = zero {
+        ta = load ga[(iota 0 : i32[512]) % 256 + t, 0] : f16[512, 64]
+        tb = load gb[0, 0] : f16[16, 64]
+        yield mma s, ta, trans(tb)
+    }
+    store gc[0, 0], sum
+}
+mapping tall { for t: pipeline 2, producers 1, consumers 4 }";
+    let ptx = check(tall, &[("m", 300)], &[]);
+    assert!(!ptx.contains("cp.async.c"), "{ptx}");
+}
+
+/// A block past the end of a grid of clusters reads zeros for weights that are not there.
+#[test]
+fn packed_arrays_end_with_the_grid() {
+    let clusters = "kernel clusters(x: ptr<bf16> align 16, w: ptr<u4> align 16, y: ptr<f32> align 16, all: i32, m: i32, n: i32 % 4, k: i32 % 128) {
+    grid all, cdiv(n, 64), cdiv(m, 16)
+    e, i, j = block_index
+    gx = view x : bf16[m, k]
+    whole = view w : u4[all, n, k]
+    gw = subview whole[e, _, _]
+    gya = view y : f32[all, n, m]
+    gy = subview gya[e, _, _]
+    zero = full 0.0 : f32[64, 16]
+    acc = for t in 0..cdiv(k, 128) carry sum = zero {
+        q = load gw[i*64, t*128] : u4[64, 128]
+        tx = load gx[j*16, t*128] : bf16[16, 128]
+        yield mma sum, cast(q, bf16), trans(tx)
+    }
+    store gy[i*64, j*16], acc
+}
+mapping clusters { for t: pipeline 3, producers 1, consumers 1
+ array w: packed
+ kernel: cluster 2 }";
+    check(clusters, &[("m", 20), ("n", 200), ("k", 256), ("all", 3)], &[]);
+}

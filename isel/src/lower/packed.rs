@@ -56,8 +56,13 @@ impl Lower<'_, '_> {
         hint: CacheHint,
     ) -> Result<machine::Value> {
         let (k, view) = (self.k, self.k.args(inst)[0]);
-        let outside = maybe_outside(k, inst, tile);
         let packed = self.packed(view, tile)?;
+        let mut outside = maybe_outside(k, inst, tile);
+        if self.neighbours > 1 {
+            // Blocks past the end of the grid may have any outer index.
+            let known: Vec<usize> = outside.iter().map(|o| o.0).collect();
+            outside.extend(packed.window.fixed.iter().filter(|f| !known.contains(&f.0)).copied());
+        }
         self.packed_argument(&packed, tile, digits, !outside.is_empty())?;
         let mut start = self.start_of(inst, &packed)?;
         if !outside.is_empty() {

@@ -285,6 +285,28 @@ struct Scalars<'k> {
 /// An index along each dimension of a tile.
 type Place = SmallVec<[i64; 4]>;
 
+/// The place in its operand of an element of a tile that only changes shape.
+fn place_before(k: &Kernel, def: Inst, at: &Place) -> Option<Place> {
+    let own = || extents(k, k.args(def)[0]);
+    match k.insts[def].op {
+        Op::ExpandDims(d) => {
+            let mut at = at.clone();
+            at.remove(d.into());
+            Some(at)
+        }
+        Op::Broadcast => Some(at.iter().zip(own()).map(|(&i, e)| if e == 1 { 0 } else { i }).collect()),
+        Op::Reshape => {
+            let (mut flat, own) = (at[0], own());
+            let mut at: Place = own.iter().map(|_| 0).collect();
+            for (index, &extent) in at.iter_mut().zip(&own).rev() {
+                (*index, flat) = (flat % i64::from(extent), flat / i64::from(extent));
+            }
+            Some(at)
+        }
+        _ => None,
+    }
+}
+
 impl Scalars<'_> {
     /// Gives a load the first indices of its runs.
     fn load_by(&mut self, load: Inst, runs: &Runs) {
@@ -310,6 +332,7 @@ impl Scalars<'_> {
                 let [yes, no] = [1, 2].map(|n| self.first(args[n], at.clone()));
                 Some(self.inst(Op::Select, &[choice, yes?, no?], Elem::I32))
             }
+            _ if let Some(before) = place_before(k, def, &at) => self.first(args[0], before),
             _ => {
                 let negative = equal_elements(k, v).and_then(|s| k.int_const(s)).filter(|n| *n < 0);
                 match negative {
@@ -340,24 +363,7 @@ impl Scalars<'_> {
         match op {
             Op::Full => Some(args[0]),
             Op::Iota(d) => Some(self.int(at[usize::from(d)], Elem::I32)),
-            Op::ExpandDims(d) => {
-                let mut at = at.clone();
-                at.remove(d.into());
-                self.element(args[0], at)
-            }
-            Op::Broadcast => {
-                let own = extents(k, args[0]);
-                let at = at.iter().zip(own).map(|(&i, e)| if e == 1 { 0 } else { i }).collect();
-                self.element(args[0], at)
-            }
-            Op::Reshape => {
-                let (mut flat, own) = (at[0], extents(k, args[0]));
-                let mut at: Place = own.iter().map(|_| 0).collect();
-                for (index, &extent) in at.iter_mut().zip(&own).rev() {
-                    (*index, flat) = (flat % i64::from(extent), flat / i64::from(extent));
-                }
-                self.element(args[0], at)
-            }
+            _ if let Some(before) = place_before(k, def, at) => self.element(args[0], before),
             Op::Load | Op::LoadGather { .. } => self.loaded(&args, at, elem),
             Op::ToIndex => {
                 let wide = self.element(args[0], at.clone())?;

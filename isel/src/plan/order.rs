@@ -38,6 +38,35 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
 }
 
+/// Whether threads may load a tile by copies that run beside them, though other blocks write its array before an acquire: no
+/// iteration of the loop around it acquires anew, as copies run ahead of iterations, and what this block stores is not
+/// among what it loads behind.
+pub fn follows_acquires(k: &Kernel, load: Inst) -> bool {
+    let order = program_order(k);
+    let around = order.iter().rev().find(|&&i| is_loop(k, i) && holds(k, i, load));
+    let acquires = |&i: &Inst| k.insts[i].op.acquires();
+    if around.is_some_and(|&l| order.iter().filter(|i| acquires(i)).any(|&i| holds(k, l, i))) {
+        return false;
+    }
+    let (nests, at) = (Nests::of(k), |inst: Inst| order.iter().position(|&i| i == inst));
+    let own = memory(k, k.args(load)[0]);
+    let mut stores = order.iter().filter(|&&i| k.insts[i].op.is_write() && memory(k, k.args(i)[0]) == own);
+    let together = |s: Inst| {
+        order.iter().any(|&l| is_loop(k, l) && !k.attrs[l].persistent && holds(k, l, s) && holds(k, l, load))
+    };
+    stores.all(|&s| nests.exclude(s, load) && !together(s) || (at(s) > at(load) && !together(s)))
+}
+
+fn is_loop(k: &Kernel, inst: Inst) -> bool {
+    matches!(k.insts[inst].op, Op::For | Op::While)
+}
+
+/// Whether an instruction stands inside another one's blocks.
+fn holds(k: &Kernel, outer: Inst, inner: Inst) -> bool {
+    let within = |b: &Block| k.blocks[*b].insts.iter().any(|&i| i == inner || holds(k, i, inner));
+    k.insts[outer].blocks.iter().any(within)
+}
+
 /// Whether an instruction is inside a loop, other than the loop over tiles of a persistent kernel.
 fn repeats(k: &Kernel, inst: Inst) -> bool {
     let holder = |b: Block| k.insts.keys().find(|&i| k.insts[i].blocks.contains(&b) && stands(k, i));

@@ -9,6 +9,7 @@
 
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
+use super::order::follows_acquires;
 use super::types::{Fill, Plan, Product, STRIPE, SharedTile, StorePlan, Stripes};
 use crate::boxes::{box_of_rows, flat, rows_and_columns};
 use crate::facts::is_never_negative;
@@ -17,7 +18,7 @@ use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
 use crate::rows::is_half;
 use crate::tensor_copies::{load_refused, start_refused, tensor_refused};
-use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::tiles::{acquired, extents, indices_along, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
 use crate::window::Window;
 use crate::{IselError, Result};
@@ -411,11 +412,13 @@ fn fill_of(
     let view = k.args(load)[0];
     let declined =
         gathers(k, load).or_else(|| lacks(target, Opcode::TmaLoad)).or_else(|| load_refused(k, load, ways));
-    if declined.is_none() && outer > target.box_extent {
+    let runs = unit_dim(k, view).filter(|&u| u < 2).map_or(1, |u| indices_along(k, load, 1 - u).len().max(1));
+    let rows = outer / runs as u32;
+    if declined.is_none() && rows > target.box_extent {
         return Err(IselError::at(
             k,
             load,
-            format!("a tensor copy's box of {outer} rows: at most {} are possible", target.box_extent),
+            format!("a tensor copy's box of {rows} rows: at most {} are possible", target.box_extent),
         ));
     }
     if let Some(why) = declined.as_ref().filter(|_| extents(k, k.result(load)).len() > 2) {
@@ -427,7 +430,9 @@ fn fill_of(
     }
     let fill = match (&declined, cp_async_bytes(k, load, view)) {
         (None, _) => Fill::Tma,
-        (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
+        (Some(_), Some(bytes)) if acquired(k, view).is_none() || follows_acquires(k, load) => {
+            Fill::CpAsync(bytes)
+        }
         (Some(_), _) => Fill::Threads,
     };
     Ok((fill, declined))

@@ -60,7 +60,8 @@ fn is_short(program: &Program<'_>, target: &Target) -> bool {
 fn lives(program: &Program<'_>, graph: &Graph) -> Vec<(Buffer, RangeInclusive<usize>)> {
     let func = &program.func;
     let all = graph.shared_accesses(func);
-    let wide = program.buffers.iter().filter(|(_, d)| d.kind == BufferKind::Scratch && d.bytes >= LEAST_BYTES);
+    let wide =
+        program.buffers.iter().filter(|(_, d)| d.kind == BufferKind::Scratch && d.bytes >= LEAST_BYTES);
     let life = |buffer: Buffer| {
         let mut own = all.iter().enumerate().filter(|(_, a)| a.buffer == buffer);
         let (first, access) = own.next().filter(|(_, a)| a.writes)?;

@@ -131,11 +131,35 @@ const AHEAD: &[Known] = &[Known {
 const GATHERED: &[Known] = &[
     Known {
         parts: ["moved behind", "`bar.sync`: `fence.proxy.async.shared::cta;`"],
-        mutants: 2,
+        mutants: 3,
         why: OWN_FENCE,
     },
     Known {
         parts: ["moved before", "`fence.proxy.async.shared::cta`: `bar.sync 1, 256;`"],
+        mutants: 3,
+        why: OWN_FENCE,
+    },
+];
+/// Beside packed weights: who has read a stage of theirs releases it behind a fence, which covers the copies as well.
+const GATHERED_BESIDE_PACKED: &[Known] = &[
+    Known { parts: ["removed", "`fence.proxy.async.shared::cta;`"], mutants: 2, why: OWN_FENCE },
+    Known {
+        parts: ["moved behind", "`fence.proxy.async.shared::cta`: `cp.async.wait_group"],
+        mutants: 2,
+        why: OWN_FENCE,
+    },
+    Known {
+        parts: ["moved before", "`cp.async.wait_group`: `fence.proxy.async.shared::cta;`"],
+        mutants: 2,
+        why: OWN_FENCE,
+    },
+    Known {
+        parts: ["moved behind", "`bar.sync`: `fence.proxy.async.shared::cta;`"],
+        mutants: 2,
+        why: OWN_FENCE,
+    },
+    Known {
+        parts: ["moved before", "`fence.proxy.async.shared::cta`: `bar.sync 1, 128;`"],
         mutants: 2,
         why: OWN_FENCE,
     },
@@ -188,9 +212,9 @@ pub const CASES: &[Case] = &[
         case(
             "gemm_grouped",
             "",
-            &[("tiles=5,groups=4,rows=290,n=264,k=1344", 1), ("tiles=5,groups=4,rows=290,n=1288,k=64", 1)],
+            &[("tiles=5,groups=4,rows=290,n=264,k=1344", 1), ("tiles=5,groups=4,rows=290,n=1280,k=64", 1)],
         ),
-        &["group=list:0,1,1,3,-1", "first=list:0,3,131,140,0", "offsets=list:0,3,140,140,290"],
+        &["group=list:0,1,1,-1,3", "first=list:0,3,131,0,140", "offsets=list:0,3,140,140,290"],
     ),
     capped(
         knowing(
@@ -212,7 +236,7 @@ pub const CASES: &[Case] = &[
             ),
             GATHERED,
         ),
-        &[(Mutation::Move, 4)],
+        &[(Mutation::Move, 6)],
     ),
     knowing(
         given(
@@ -226,7 +250,7 @@ pub const CASES: &[Case] = &[
             ),
             &["order=perm", "group=list:0,1,-1,7,2", "first=list:0,9,0,0,25", "offsets=list:0,9,25,40"],
         ),
-        GATHERED,
+        GATHERED_BESIDE_PACKED,
     ),
     // Boxes of four dimensions, and stores of them.
     case(
@@ -377,6 +401,15 @@ pub const CASES: &[Case] = &[
             &[("batch=9,queries=136,heads=1,kv_heads=1,pages=21,page=128,most=20", 1)],
         ),
         &["table=ints:0..20", "lengths=list:60,2500,60,60,0,130,130,130,257"],
+    ),
+    // Boxes of 16 rows, each at the number of its page.
+    given(
+        case(
+            "attention_decode_paged",
+            "BM = 64, BN = 64, D = 64; for t: pipeline 3, producers 1, consumers 1; kernel: persistent, no bulk_store",
+            &[("batch=3,kv_heads=2,group=3,pages=60,page=16,most=90,splits=2", 2)],
+        ),
+        &["table=ints:0..60", "lengths=list:1300,60,129"],
     ),
     case(
         "attention_causal",

@@ -159,6 +159,8 @@ pub struct Validation<'a> {
 
 /// Limit on the bytes of a trial's arrays. Host memory holds them and a reference of the same size.
 const MAX_BYTES: u64 = 1 << 33;
+/// Instructions of the interpreter in another order of blocks, after which some of them wait for others.
+const REVERSE_STEPS: u64 = 1 << 26;
 
 fn check_bytes(operands: &[Operand], executor: &dyn Executor) -> Result<(), ValidationError> {
     let most = executor.most_bytes();
@@ -303,8 +305,13 @@ impl<'a> Validation<'a> {
             return Ok(false);
         }
         let (mut memory, ids, args) = blocks::prepared(&self.resolved, &self.sizes, &self.operands, data);
-        let options = interp::Options { order: Order::Reverse, ..interp::Options::default() };
-        interp::run(&self.resolved, &args, &mut memory, &options)?;
+        let options =
+            interp::Options { order: Order::Reverse, steps: REVERSE_STEPS, ..interp::Options::default() };
+        match interp::run(&self.resolved, &args, &mut memory, &options) {
+            // Blocks that wait for those before them do not end in this order.
+            Err(stopped) if stopped.fault == interp::Fault::Steps => return Ok(false),
+            ran => ran?,
+        };
         let found: Vec<Vec<u8>> = ids.iter().map(|&id| memory.bytes(id).to_vec()).collect();
         Ok(!self.judge(data, &found, style, seed, None)?.passed())
     }
