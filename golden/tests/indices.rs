@@ -684,3 +684,31 @@ mapping clusters { for t: pipeline 3, producers 1, consumers 1
  kernel: cluster 2 }";
     check(clusters, &[("m", 20), ("n", 200), ("k", 256), ("all", 3)], &[]);
 }
+
+/// A scalar that is the same for every tile stays in its loop: the producer loads it as well.
+#[test]
+fn numbers_of_all_tiles_are_loaded_by_every_role() {
+    let table = "kernel table(a: ptr<f16> align 16, b: ptr<f16> align 16, t: ptr<i32>, c: ptr<f32>, m: i32) {
+    grid 3
+    i = block_index
+    ga = view a : f16[m*8, 64]
+    gb = view b : f16[m, 64]
+    gt = view t : i32[8] fill -1
+    gc = view c : f32[3, 64, 64]
+    oc = subview gc[i, _, _]
+    zero = full 0.0 : f32[64, 64]
+    sum = for u in 0..2 carry s = zero {
+        x = load gt[u] : i32
+        ta = load ga[x * 8, 0] : f16[64, 64]
+        tb = load gb[0, 0] : f16[64, 64]
+        yield mma s, ta, trans(tb)
+    }
+    store oc[0, 0], sum
+}
+mapping table { for u: pipeline 2, producers 1, consumers 1
+  kernel: persistent }";
+    check(table, &[("m", 64)], &["t=perm", "t=ints:-9..90"]);
+    let one = table.replace("gt[u]", "gt[3]");
+    assert_ne!(one, table);
+    check(&one, &[("m", 64)], &["t=perm"]);
+}

@@ -247,7 +247,8 @@ impl Loop {
         })
     }
 
-    /// Loads of the loop that are the same for every tile and differ by iteration, each with its array.
+    /// Loads of the loop that are the same for every tile and differ by iteration, each with its array. Scalars stay: every
+    /// role that needs one loads it, and only the role whose loop is unrolled could pick it.
     fn loads(&self, func: &Func<'_>, graph: &Graph) -> Vec<(Inst, u32)> {
         let reads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
         let Some(tiles) = func.loop_of(self.tiles).filter(|_| func.blocks[self.body].insts.iter().any(reads))
@@ -259,7 +260,8 @@ impl Loop {
         let mut found = Vec::new();
         for &inst in &func.blocks[self.body].insts {
             let Some((access, false)) = global_access(&func.insts[inst]) else { continue };
-            if invariance.repeats_itself(func, inst, tiles) && made.operands(inst) {
+            let scalar = func.values[func.result(inst)].uniform;
+            if !scalar && invariance.repeats_itself(func, inst, tiles) && made.operands(inst) {
                 found.push((inst, access.pointer));
             }
         }
