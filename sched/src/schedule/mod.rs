@@ -123,8 +123,16 @@ fn check_limits(program: &Program<'_>, graph: &Graph, target: &Target) -> Result
         let what = "`pingpong` does not go with a kernel that reads what it stores: barriers of one team would meet the whole block";
         return Err(word("pingpong", what));
     }
-    if program.teams > 1 && (copies || program.buffers.values().any(|b| b.kind == BufferKind::Scratch)) {
-        let what = "`pingpong` does not go with tiles that threads fill: barriers of one team would meet the whole block";
+    let exchanges = program.buffers.values().any(|b| b.kind == BufferKind::Scratch);
+    let by_threads = match (copies, exchanges) {
+        (true, _) => "tiles that threads fill",
+        (_, true) => "tiles that threads exchange, as on their way to stores that are no tensor copies",
+        _ => return Ok(()),
+    };
+    if program.teams > 1 {
+        let what = format!(
+            "`pingpong` does not go with {by_threads}: barriers of one team would meet the whole block"
+        );
         return Err(word("pingpong", what));
     }
     Ok(())

@@ -355,9 +355,12 @@ impl Lower<'_> {
                 let message = "`view[..]` is a place; `load view[..] : type` reads it".to_owned();
                 Err(self.report(expr.span, message))
             }
-            Kind::Str(_) | Kind::List(_) | Kind::Region(_) => {
-                Err(self.report(expr.span, "this is no value".to_owned()))
+            Kind::List(_) => {
+                let message =
+                    "a list stands for one index of a `load`: `load v[[a, b], j] : type`".to_owned();
+                Err(self.report(expr.span, message))
             }
+            Kind::Str(_) | Kind::Region(_) => Err(self.report(expr.span, "this is no value".to_owned())),
         }
     }
 

@@ -32,7 +32,11 @@ pub(super) fn check(verifier: &mut Verifier<'_>) {
     early.sort_unstable();
     early.dedup();
     for (inst, value) in early {
-        let message = format!("reads {value}, which an asynchronous copy may still be writing: wait for it");
+        let name = match kernel.names[value].as_str() {
+            "" => value.to_string(),
+            name => format!("`{name}`"),
+        };
+        let message = format!("reads {name}, which an asynchronous copy may still be writing: wait for it");
         verifier.error_at(inst, message);
     }
     if analysis.budget == 0 {
