@@ -192,7 +192,7 @@ pub const CASES: &[Case] = &[
             &[("tiles", 4), ("experts", 3), ("tokens", 76), ("top", 2), ("n", 256), ("k", 512)],
             2,
         ),
-        &["order=perm", "group=list:0,1,1,2", "first=list:0,50,114,130", "offsets=list:0,50,130,152"],
+        &["order=perm", "group=list:0,1,-1,2", "first=list:0,50,0,130", "offsets=list:0,50,130,152"],
     ),
     given(case("moe_route", &[("n", 3000), ("experts", 5), ("tiles", 40)], 2), &["ids=ints:-1..6"]),
     given(case("compaction", &[("n", 5000), ("m", 6144), ("limit", 1)], 2), &["first=list:0,2048,4096"]),

@@ -100,7 +100,11 @@ pub fn evaluate<W: Word>(data: &InstData<'_>, arg: impl Fn(usize) -> Option<W>) 
         NegS32 => arg(0).map(|v| v.map(|v| word(v.wrapping_neg()))),
         AbsS32 => arg(0).map(|v| v.map(|v| word(v.wrapping_abs()))),
         Not => arg(0).map(|v| v.map(|v| !v)),
-        Selp | Selp64 => select(arg(2)?, arg),
+        Selp | Selp64 => match arg(2) {
+            Some(condition) => select(condition, arg),
+            // What the data decides is taken to be the greater: the bound of a loop that has work, an extent that is there.
+            None => both().map(|(a, b)| a.pair(b, i64::max)),
+        },
         SetpS32 | SetpS64 => compare(&data.attr, both()?),
         SetpU32 => both().and_then(|(a, b)| compare(&data.attr, (a.map(unsigned), b.map(unsigned)))),
         AndPred | OrPred => logic(data.op == OrPred, arg(0), arg(1)),

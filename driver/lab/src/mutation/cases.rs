@@ -148,7 +148,7 @@ const SECOND_STAGE: &[Known] = &[Known {
 }];
 /// Beside packed weights: who has read a stage of theirs releases it behind a fence, which covers the copies as well.
 const GATHERED_BESIDE_PACKED: &[Known] = &[
-    Known { parts: ["removed", "`fence.proxy.async.shared::cta;`"], mutants: 2, why: OWN_FENCE },
+    Known { parts: ["removed", "`fence.proxy.async.shared::cta;`"], mutants: 3, why: OWN_FENCE },
     Known {
         parts: ["moved behind", "`fence.proxy.async.shared::cta`: `cp.async.wait_group"],
         mutants: 2,
@@ -259,7 +259,7 @@ pub const CASES: &[Case] = &[
             ),
             GATHERED_BESIDE_PACKED,
         ),
-        &[(Mutation::Remove, 2), (Mutation::Move, 8)],
+        &[(Mutation::Remove, 3), (Mutation::Move, 8)],
     ),
     // Boxes of four dimensions, and stores of them.
     case(

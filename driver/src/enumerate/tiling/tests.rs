@@ -38,8 +38,8 @@ const LIBRARY_PROVED: &str = "\
     attention: BM
     attention_causal:
     attention_causal_max_free:
-    attention_decode_paged:
     attention_decode:
+    attention_decode_paged:
     attention_f16: BM
     attention_gqa:
     attention_max_free:
