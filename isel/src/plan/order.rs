@@ -1,5 +1,5 @@
-//! Whether tensor copies may perform a store. They complete in any order, so nothing else in the block may touch the
-//! same place.
+//! Whether tensor copies may perform a store, and whether copies of threads may load what other blocks release. Copies
+//! complete in any order and run ahead, so nothing else in the block may touch the same place.
 //!
 //! ```text
 //!  for t { store c[i, j], x }             every iteration writes the same place    declined
@@ -7,6 +7,8 @@
 //!  store c[i, j + 0], x   store c[i, j + 64], y     chunks of one tile             fine
 //!  if p { store c[i, j], x } else { store c[i, j], y }     one of the two          fine
 //!  store p[i], x   last = arrive n[i], k  another block reads what was stored    declined
+//!  acquire   for t { load p[t] }          copies begin behind the acquire        fine
+//!  for t { acquire   load p[t] }          the next copy would run ahead of it    declined
 //! ```
 
 use crate::tiles::{extents, memory, program_order};
@@ -38,9 +40,9 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
 }
 
-/// Whether threads may load a tile by copies that run beside them, though other blocks write its array before an acquire: no
-/// iteration of the loop around it acquires anew, as copies run ahead of iterations, and what this block stores is not
-/// among what it loads behind.
+/// Whether copies of threads may load a tile of an array that other blocks write before an acquire. They run ahead of the
+/// iterations of the innermost loop, so none of these may acquire anew; and they are not ordered with what this block
+/// itself stores there before.
 pub fn follows_acquires(k: &Kernel, load: Inst) -> bool {
     let order = program_order(k);
     let around = order.iter().rev().find(|&&i| is_loop(k, i) && holds(k, i, load));
@@ -54,7 +56,7 @@ pub fn follows_acquires(k: &Kernel, load: Inst) -> bool {
     let together = |s: Inst| {
         order.iter().any(|&l| is_loop(k, l) && !k.attrs[l].persistent && holds(k, l, s) && holds(k, l, load))
     };
-    stores.all(|&s| nests.exclude(s, load) && !together(s) || (at(s) > at(load) && !together(s)))
+    stores.all(|&s| !together(s) && (nests.exclude(s, load) || at(s) > at(load)))
 }
 
 fn is_loop(k: &Kernel, inst: Inst) -> bool {
