@@ -146,30 +146,6 @@ const SECOND_STAGE: &[Known] = &[Known {
     mutants: 1,
     why: "the warp that sets the barrier up meets the others in the first tile's exchanges, before any of them arrives at it",
 }];
-/// Beside packed weights: who has read a stage of theirs releases it behind a fence, which covers the copies as well.
-const GATHERED_BESIDE_PACKED: &[Known] = &[
-    Known { parts: ["removed", "`fence.proxy.async.shared::cta;`"], mutants: 3, why: OWN_FENCE },
-    Known {
-        parts: ["moved behind", "`fence.proxy.async.shared::cta`: `cp.async.wait_group"],
-        mutants: 2,
-        why: OWN_FENCE,
-    },
-    Known {
-        parts: ["moved before", "`cp.async.wait_group`: `fence.proxy.async.shared::cta;`"],
-        mutants: 2,
-        why: OWN_FENCE,
-    },
-    Known {
-        parts: ["moved behind", "`bar.sync`: `fence.proxy.async.shared::cta;`"],
-        mutants: 2,
-        why: OWN_FENCE,
-    },
-    Known {
-        parts: ["moved before", "`fence.proxy.async.shared::cta`: `bar.sync 1, 128;`"],
-        mutants: 2,
-        why: OWN_FENCE,
-    },
-];
 const OWN_FENCE: &str = "each reader's own fence covers the copies that the barrier told it of; ordinary stores write the \
      numbers of rows, which threads read";
 
@@ -243,23 +219,6 @@ pub const CASES: &[Case] = &[
             GATHERED,
         ),
         &[(Mutation::Move, 6)],
-    ),
-    capped(
-        knowing(
-            given(
-                case(
-                    "moe_a16w4",
-                    "BN = 64, BM = 16, GROUP = 128; for t: pipeline 3, producers 1, consumers 1; array b: packed array s: staged",
-                    &[
-                        ("tiles=5,experts=3,tokens=20,top=2,n=72,k=1920", 1),
-                        ("tiles=5,experts=3,tokens=20,top=2,n=520,k=128", 1),
-                    ],
-                ),
-                &["order=perm", "group=list:0,1,-1,7,2", "first=list:0,9,0,0,25", "offsets=list:0,9,25,40"],
-            ),
-            GATHERED_BESIDE_PACKED,
-        ),
-        &[(Mutation::Remove, 3), (Mutation::Move, 8)],
     ),
     // Boxes of four dimensions, and stores of them.
     case(
