@@ -6,7 +6,6 @@ use super::inst::Space;
 use super::machine::{Found, Machine, Stop};
 use super::shadow::{Access, Conflict, Fault, Kind, MANY};
 use super::space::{GENERIC_CONST, GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, GLOBAL, split_shared};
-use std::borrow::Cow;
 
 /// The place of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,20 +117,15 @@ impl Machine<'_> {
             warp.unfenced |= lane;
             self.not_a_barrier(w, block, offset, bytes, access)?;
         }
-        // Few lanes have knowledge of their own, so the copy is rare.
-        let own = match self.clocks_of(w, lane) {
-            Cow::Owned(c) => Some(c),
-            Cow::Borrowed(_) => None,
-        };
-        let clocks = own.as_ref().unwrap_or(&self.warps[w].clocks);
-        if block != self.warps[w].block && !self.warps[w].gathered && !self.has_begun(block, clocks) {
+        let is_far = block != self.warps[w].block && !self.warps[w].gathered;
+        if is_far && !self.has_begun(block, &self.clocks_of(w, lane)) {
             self.late_start(w, (block, offset), access)?;
         }
-        let clocks = own.as_ref().unwrap_or(&self.warps[w].clocks);
-        let mut shadow = std::mem::take(&mut self.blocks[block].shadow);
-        let who = self.who_runs(w, access, clocks);
+        let warps = self.warps_of_block();
+        let (warp, shadow) = (&self.warps[w], &mut self.blocks[block].shadow);
+        let clocks = warp.clocks_of(lane);
+        let who = warp.who(access, &clocks, warps);
         let found = if write { shadow.write(offset, bytes, who) } else { shadow.read(offset, bytes, who) };
-        self.blocks[block].shadow = shadow;
         match found {
             Some(c) => self.conflict(w, block, access, c, write),
             None => Ok(()),

@@ -30,19 +30,16 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let waited = operation.map_or(self.warps[blame.warp].waited, |op| op.waited);
         self.after_grids(blame, address, waited, write)?;
-        let clocks = operation.map(|op| &op.start);
         let lane = if access.lane == MANY { u32::MAX } else { 1 << access.lane };
-        let mut races = std::mem::take(&mut self.memory.races);
-        let own = if clocks.is_none() { Some(self.clocks_of(blame.warp, lane)) } else { None };
-        let none = Clocks::default();
-        let clocks = clocks.or(own.as_deref()).unwrap_or(&none);
-        let who = match operation {
-            Some(op) => self.who_issued(op, access),
-            None => self.who_runs(blame.warp, access, clocks),
+        let warps = self.warps_of_block();
+        let (warp, races) = (&self.warps[blame.warp], &mut self.memory.races);
+        let found = match operation {
+            Some(op) => races.touch(address, bytes, op.who(access, warps), self.number, write),
+            None => {
+                let clocks = warp.clocks_of(lane);
+                races.touch(address, bytes, warp.who(access, &clocks, warps), self.number, write)
+            }
         };
-        let found = races.touch(address, bytes, who, self.number, write);
-        drop(own);
-        self.memory.races = races;
         let Some((other, wrote, at)) = found else { return Ok(()) };
         let verb = |w: bool| if w { "write" } else { "read" };
         let mut what = format!("{} and {} of global memory are not ordered", verb(write), verb(wrote));

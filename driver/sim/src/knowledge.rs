@@ -4,8 +4,26 @@
 //! only after a warp-wide synchronization.
 
 use super::clock::Clocks;
-use super::machine::Machine;
+use super::machine::{Machine, Warp};
+use super::shadow::{Access, Who};
 use std::borrow::Cow;
+
+impl Warp {
+    /// The common knowledge of the lanes of `mask`. Few lanes have knowledge of their own, so a copy is rare.
+    pub fn clocks_of(&self, mask: u32) -> Cow<'_, Clocks> {
+        let mut all = Cow::Borrowed(&self.clocks);
+        for (_, c) in self.partial.iter().filter(|(m, _)| mask & self.live & !m == 0) {
+            all.to_mut().join(c);
+        }
+        all
+    }
+
+    /// Who an ordinary instruction of the warp is, in blocks of so many warps.
+    pub fn who<'b>(&'b self, access: Access, clocks: &'b Clocks, warps: usize) -> Who<'b> {
+        let own = Some(&self.own).filter(|o| !o.is_empty());
+        Who { access, clocks, own, synced: self.lanes_synced, issuer: None, warps }
+    }
+}
 
 impl Machine<'_> {
     /// All lanes have synchronized. Every later action of a lane is ordered after all earlier ones.
@@ -56,12 +74,7 @@ impl Machine<'_> {
 
     /// The common knowledge of the lanes of `mask`.
     pub fn clocks_of(&self, w: usize, mask: u32) -> Cow<'_, Clocks> {
-        let warp = &self.warps[w];
-        let mut all = Cow::Borrowed(&warp.clocks);
-        for (_, c) in warp.partial.iter().filter(|(m, _)| mask & warp.live & !m == 0) {
-            all.to_mut().join(c);
-        }
-        all
+        self.warps[w].clocks_of(mask)
     }
 
     /// The knowledge that the lanes of `mask` release together: the knowledge of any of them, as far as they may pass

@@ -289,21 +289,12 @@ impl<'a> Machine<'a> {
         Access { timeline: w as u16, lane, kind, clock: warp.clock, pc: self.pc(w), sync: warp.sync }
     }
 
-    /// Who a warp's ordinary instruction is.
-    pub fn who_runs<'b>(&'b self, w: usize, access: Access, clocks: &'b Clocks) -> Who<'b> {
-        let warp = &self.warps[w];
-        let own = Some(&warp.own).filter(|o| !o.is_empty());
-        Who { access, clocks, own, synced: warp.lanes_synced, issuer: None, warps: self.warps_of_block() }
-    }
-
     /// Who an operation is that lanes of a warp issued.
     pub fn who_issued<'b>(&self, op: &'b Operation, access: Access) -> Who<'b> {
-        let own = Some(&op.own).filter(|o| !o.is_empty());
-        let issuer = (access.kind == Kind::Copy).then_some(op.warp);
-        Who { access, clocks: &op.start, own, synced: op.lanes_synced, issuer, warps: self.warps_of_block() }
+        op.who(access, self.warps_of_block())
     }
 
-    fn warps_of_block(&self) -> usize {
+    pub fn warps_of_block(&self) -> usize {
         self.warps.len() / self.blocks.len()
     }
 

@@ -5,7 +5,7 @@ use super::clock::Clocks;
 use super::copy_groups::Pending;
 use super::inst::{AtomOp, Ty};
 use super::parts::Parts;
-use super::shadow::{Access, Kind, MANY};
+use super::shadow::{Access, Kind, MANY, Who};
 use std::collections::VecDeque;
 
 /// A timeline. Those of warps have no owner.
@@ -55,6 +55,13 @@ pub(crate) struct Operation {
 impl Operation {
     pub fn access(&self, kind: Kind) -> Access {
         Access { timeline: self.timeline as u16, lane: MANY, kind, clock: self.clock, pc: self.pc, sync: 0 }
+    }
+
+    /// Who it is, in blocks of so many warps.
+    pub fn who(&self, access: Access, warps: usize) -> Who<'_> {
+        let own = Some(&self.own).filter(|o| !o.is_empty());
+        let issuer = (access.kind == Kind::Copy).then_some(self.warp);
+        Who { access, clocks: &self.start, own, synced: self.lanes_synced, issuer, warps }
     }
 }
 
