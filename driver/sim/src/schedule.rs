@@ -236,7 +236,7 @@ impl Machine<'_> {
                 break;
             }
         }
-        if left == 0 && quantum == TURN {
+        if left == 0 && self.options.order == Adversary::Latest {
             // It may poll what only others can change.
             self.warps[w].yielded = Some(self.progress);
         }
