@@ -27,6 +27,9 @@ pub(crate) const WARPGROUP: u32 = 4;
 /// A ring hides nothing more beyond this many stages: the copies in flight cover the latency of memory.
 pub(crate) const MOST_STAGES: u32 = 8;
 
+/// The least stages of a main loop's ring that hide its loads.
+pub(crate) const LEAST_STAGES: u32 = 3;
+
 /// Registers that a consumer needs in addition to its fragments: addresses, rings, coordinates.
 pub(crate) const SCALAR_REGISTERS: u32 = 30;
 

@@ -11,13 +11,11 @@
 //! memory, and owe the write after the read an edge).
 
 use super::buffers::redirect;
-use crate::analysis::Graph;
+use crate::analysis::{Graph, LEAST_STAGES};
 use std::ops::RangeInclusive;
 use warplift_ir::machine::{Buffer, BufferKind, Program};
 use warplift_ir::target::Target;
 
-/// Stages of a ring that hide its loads.
-const STAGES: u32 = 3;
 /// The least bytes for which a barrier more is worth while.
 const LEAST_BYTES: u32 = 4096;
 
@@ -51,7 +49,7 @@ pub fn do_share_scratch<'a>(mut program: Program<'a>, graph: &mut Graph, target:
 
 /// Whether rings of enough stages do not fit beside the other buffers.
 fn is_short(program: &Program<'_>, target: &Target) -> bool {
-    let stages = |b: Buffer| if program.buffers[b].kind.is_ring() { STAGES } else { 1 };
+    let stages = |b: Buffer| if program.buffers[b].kind.is_ring() { LEAST_STAGES } else { 1 };
     let bytes: u64 = program.buffers.iter().map(|(b, d)| u64::from(d.stride()) * u64::from(stages(b))).sum();
     bytes > u64::from(target.shared_of_resident(program.launch.resident) / program.teams)
 }

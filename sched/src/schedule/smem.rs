@@ -6,7 +6,7 @@
 
 use super::copies::slots_of;
 use super::stage::{do_stage_release, is_filled_once};
-use crate::analysis::{BARRIER, MOST_STAGES};
+use crate::analysis::{BARRIER, LEAST_STAGES, MOST_STAGES};
 use crate::error::{Result, SchedError};
 use warplift_ir::machine::{
     Attr, Block, Func, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease,
@@ -15,8 +15,6 @@ use warplift_ir::target::{Opcode, Target};
 
 /// The most stages of a ring that threads fill. Each stage adds code before the loop.
 const COPY_DEPTH: u32 = 4;
-/// The least stages of a main loop's ring that hide its loads.
-const LEAST_DEPTH: u32 = 3;
 /// Stages of a ring that is filled once for each tile: the next tile's copy runs during this tile's work.
 const OUTER_DEPTH: u32 = 2;
 /// Alignment of swizzled stages.
@@ -137,7 +135,7 @@ fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).collect();
     let depths: Vec<u32> = rings.iter().map(|&r| s.rings[r].depth).collect();
     for &r in &rings {
-        s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(s.rings[r].least).max(LEAST_DEPTH);
+        s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(s.rings[r].least).max(LEAST_STAGES);
     }
     let wanted = bytes(program, s) > limit(program, target);
     for b in program.buffers.keys().filter(|_| wanted) {
