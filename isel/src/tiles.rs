@@ -107,6 +107,14 @@ pub(crate) fn index_operands(k: &Kernel, inst: Inst) -> std::ops::Range<usize> {
     }
 }
 
+/// The runs of rows that a load brings one by one: one, if its rows follow each other.
+pub(crate) fn runs(k: &Kernel, load: Inst) -> u32 {
+    match k.insts[load].op {
+        Op::LoadRuns(dim) => indices_along(k, load, dim.into()).len() as u32,
+        _ => 1,
+    }
+}
+
 /// The indices of a load along a dimension of its view: one, or the starts of its runs.
 pub(crate) fn indices_along(k: &Kernel, load: Inst, dim: usize) -> &[Value] {
     let args = k.args(load);

@@ -10,7 +10,7 @@ use super::{Low, Lower};
 use crate::boxes::{box_of_rows, flat};
 use crate::facts::launch_bound;
 use crate::plan::{SharedTile, StorePlan, Stripes};
-use crate::tiles::{array, extents, indices_along, layout_error};
+use crate::tiles::{array, extents, indices_along, layout_error, runs};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -113,7 +113,7 @@ impl Lower<'_, '_> {
         let [outer, inner] = tile.extents;
         let shape = extents(k, result);
         let last = shape.len() - 1;
-        let runs = if last == 1 { indices_along(k, inst, 1 - tile.inner_dim).len() as u32 } else { 1 };
+        let runs = runs(k, inst);
         let (inner_dim, across) = match last {
             1 => (tile.inner_dim, vec![outer / runs]),
             _ => (last, shape[..last].iter().rev().copied().collect()),

@@ -23,7 +23,7 @@ use super::types::{Fill, Plan, Remade, SharedTile, Staged, StorePlan, WarpProduc
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::rows::row_of;
-use crate::tiles::{extents, indices_along, layout_error, reads_tile, warps};
+use crate::tiles::{extents, layout_error, reads_tile, runs, warps};
 use crate::vector::vector_elements;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -344,8 +344,7 @@ impl<'k> Model<'k> {
     /// Cycles of bringing a tile to shared memory.
     pub fn fill(&self, inst: Inst, tile: &SharedTile) -> Result<f64> {
         let bytes = self.bytes(self.k.result(inst));
-        let runs = indices_along(self.k, inst, 1 - tile.inner_dim.min(1)).len().max(1);
-        let copies = f64::from(tile.extents[1] / tile.slab) * runs as f64;
+        let copies = f64::from(tile.extents[1] / tile.slab * runs(self.k, inst));
         match tile.fill {
             Fill::Tma => {
                 Ok(bytes / self.target.rates.copy_bytes_per_cycle + copies * self.interval(Opcode::TmaLoad))

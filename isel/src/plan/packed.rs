@@ -20,11 +20,11 @@ use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{Inst, Kernel, Value};
 
 /// A tile of a packed array.
-pub(super) fn from_units(k: &Kernel, load: Inst, layout: &Layout, target: &Target) -> Result<Staged> {
+pub(super) fn packed_tile(k: &Kernel, load: Inst, layout: &Layout, target: &Target) -> Result<Staged> {
     target.require(Opcode::BulkLoad).map_err(|lacks| IselError::lacks(k.insts[load].loc, lacks))?;
     let tile = rank_two(k, load)?;
     let bits = k.ty(k.result(load)).elem().bits();
-    check_units(k, load, tile)?;
+    check_reads(k, load, tile)?;
     let registers = layout.in_extent(Axis::Reg) * u64::from(bits);
     if !layout.is_injective() || !registers.is_multiple_of(WORD) {
         let what = format!(
@@ -61,7 +61,7 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
 }
 
 /// A packed array is read in whole tiles of one kind, and nothing else accesses it.
-fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
+fn check_reads(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
     let whole = (0..2).all(|d| is_multiple(k, k.args(load)[1 + d], tile[d].into()));
     if !whole {
         let what = format!("a packed array is read at multiples of its tile ({} x {})", tile[0], tile[1]);

@@ -8,7 +8,7 @@
 
 use super::Ways;
 use super::cost::Model;
-use super::packed::from_units;
+use super::packed::packed_tile;
 use super::types::{ACCESS_WORDS, COPY_BYTES, Plan, Staged, StagedFill, WORD, in_memory};
 use crate::facts::is_multiple;
 use crate::tiles::{acquired, array, extents, layout_error, loads_tile, memory, unit_dim, written};
@@ -75,7 +75,7 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
             _ => return Ok(None),
         },
         Way::Staged => from_rows(k, load, layout, model.target, plan.ways)?,
-        Way::Packed => from_units(k, load, layout, model.target)?,
+        Way::Packed => packed_tile(k, load, layout, model.target)?,
     };
     Ok(Some(Staged { stream, ..staged }))
 }

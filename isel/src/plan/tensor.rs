@@ -18,7 +18,7 @@ use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
 use crate::rows::is_half;
 use crate::tensor_copies::{load_refused, start_refused, tensor_refused};
-use crate::tiles::{acquired, extents, indices_along, layout_error, unit_dim, warps};
+use crate::tiles::{acquired, extents, layout_error, runs, unit_dim, warps};
 use crate::vector::vector_elements;
 use crate::window::Window;
 use crate::{IselError, Result};
@@ -412,8 +412,7 @@ fn fill_of(
     let view = k.args(load)[0];
     let declined =
         gathers(k, load).or_else(|| lacks(target, Opcode::TmaLoad)).or_else(|| load_refused(k, load, ways));
-    let runs = unit_dim(k, view).filter(|&u| u < 2).map_or(1, |u| indices_along(k, load, 1 - u).len().max(1));
-    let rows = outer / runs as u32;
+    let rows = outer / runs(k, load);
     if declined.is_none() && rows > target.box_extent {
         return Err(IselError::at(
             k,
