@@ -1,6 +1,7 @@
 //! Golden files, checks of SASS, small problems for the library's kernels, problems on given arrays, and fuzzing of the pipeline.
 
 pub mod check;
+pub mod described;
 pub mod fuzz;
 pub mod given;
 pub mod kernels;

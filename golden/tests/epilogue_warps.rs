@@ -426,3 +426,20 @@ fn what_has_no_halves_is_refused() {
         assert!(refused.contains(piece), "{mapping}: {refused}");
     }
 }
+
+/// Scalars from memory are loaded by each half that needs them, also one by the number of another. If the kernel writes that
+/// memory, no barrier would order the halves.
+#[test]
+fn scalars_from_memory_are_loaded_by_both_halves() {
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 40), ("n", 3000)], &[("m", 3), ("n", 8)]];
+    let text = SHARES
+        .replace("(x:", "(pick: ptr<i32>, by: ptr<f32>, x:")
+        .replace("    zero =", "    gp = view pick : i32[m]\n    gb = view by : f32[m] fill 2.0\n    p = load gp[i] : i32\n    b = load gb[p] : f32\n    zero =")
+        .replace("yield s +", "yield s + b +")
+        .replace("* expand_dims(part, 1)", "* expand_dims(part, 1) * b");
+    right(&module(&text, mapping), &sizes);
+    let written = text.replace("part = rcp(sum)", "part = rcp(sum)\n    store gp[i + 100], full 1 : i32[1]");
+    let refused = compiled(&module(&written, mapping)).err();
+    assert!(refused.as_ref().is_some_and(|e| e.contains("reads what it stores")), "{refused:?}");
+}

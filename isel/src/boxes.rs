@@ -23,7 +23,7 @@ use warplift_ir::tile::{Inst, Kernel, Op, Value, Way};
 
 /// The greatest extent of a box on any target (PTX ISA, "Tensor size, stride, and box size"). Operands are recognized before a
 /// target is asked.
-const MOST_EXTENT: u32 = 256;
+pub(crate) const MOST_EXTENT: u32 = 256;
 
 /// Whether a reshape makes rows of the leading dimensions of a loaded tile, and tensor copies bring that tile.
 pub(crate) fn is_box(k: &Kernel, reshape: Inst) -> bool {

@@ -6,6 +6,8 @@
 
 use crate::rows::{binary_row, fma_row, is_half, kind, natural, reduced, unary_row};
 use crate::{IselError, Result};
+use warplift_ir::machine::Ty;
+use warplift_ir::target::Opcode;
 use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Kernel, Op, Type, UnOp};
 use warplift_ir::types::Elem;
 
@@ -109,6 +111,17 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::LoadGather { .. } | Op::LoadRuns(_) => takes(&Op::Load, elem),
         Op::StoreScatter { .. } => takes(&Op::Store, elem),
         _ => true,
+    }
+}
+
+/// The opcode that loads one element as a scalar, and the type of its register.
+pub(crate) fn scalar_load(elem: Elem) -> Option<(Opcode, Ty)> {
+    match elem {
+        Elem::Uint(8) => Some((Opcode::LdGlobal8, Ty::B32)),
+        Elem::F16 | Elem::Bf16 => Some((Opcode::LdGlobal16, Ty::B32)),
+        Elem::F32 | Elem::Int(32) | Elem::Uint(32) => Some((Opcode::LdGlobal, Ty::B32)),
+        Elem::Int(64) | Elem::Uint(64) => Some((Opcode::LdGlobal64, Ty::B64)),
+        _ => None,
     }
 }
 

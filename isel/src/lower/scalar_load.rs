@@ -7,6 +7,7 @@
 use super::indexed::Each;
 use super::{Lower, View};
 use crate::Result;
+use crate::takes::scalar_load;
 use warplift_ir::machine::{self, Attr, GlobalAccess, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst};
@@ -58,13 +59,7 @@ impl Lower<'_, '_> {
         access: GlobalAccess,
         inside: machine::Value,
     ) -> Result<machine::Value> {
-        let (op, ty) = match elem {
-            Elem::Uint(8) => (Opcode::LdGlobal8, Ty::B32),
-            Elem::F16 | Elem::Bf16 => (Opcode::LdGlobal16, Ty::B32),
-            Elem::F32 | Elem::Int(32) | Elem::Uint(32) => (Opcode::LdGlobal, Ty::B32),
-            Elem::Int(64) | Elem::Uint(64) => (Opcode::LdGlobal64, Ty::B64),
-            _ => return self.refuse_scalars(elem),
-        };
+        let Some((op, ty)) = scalar_load(elem) else { return self.refuse_scalars(elem) };
         let guard = self.guard(inside);
         let attr = Attr::GlobalMem { offset: 0, count: 1, access };
         let op = self.in_space(op, address)?;

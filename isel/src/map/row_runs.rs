@@ -13,9 +13,10 @@
 //! cache, blocks of a sparse matrix and bands of a ragged one become boxes in this way.
 
 use super::drop_unused::do_drop_unused;
-use crate::boxes::only_products;
+use crate::boxes::{MOST_EXTENT, only_products};
 use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
+use crate::takes::scalar_load;
 use crate::tensor_copies::load_refused;
 use crate::tiles::{array, equal_elements, extents, memory, written};
 use crate::window::Window;
@@ -30,16 +31,17 @@ const LEAST: u32 = 8;
 const MOST: u32 = 32;
 /// Instructions of an index that are looked at.
 const FUEL: u32 = 256;
-/// A row that every box of at most 256 rows leaves outside.
-const OUTSIDE: i64 = -256;
+/// A row that every box leaves outside.
+const OUTSIDE: i64 = -(MOST_EXTENT as i64);
 
 /// Loads rows in runs by their first indices.
 pub fn do_row_runs(k: &mut Kernel, ways: Ways) {
     let written = written(k);
     let mut found: FxHashMap<Inst, Runs> = FxHashMap::default();
-    for block in k.blocks.keys().filter(|&b| is_reached_alone(k, b)) {
+    for block in k.blocks.keys() {
         let loads = k.blocks[block].insts.iter();
-        found.extend(loads.filter_map(|&i| Some((i, Runs::of(k, i, ways, &written)?))));
+        let runs = loads.filter_map(|&i| Some((i, Runs::of(k, i, ways, &written)?)));
+        found.extend(runs.filter(|_| is_reached_alone(k, block)));
     }
     if found.is_empty() {
         return;
@@ -119,8 +121,12 @@ impl Runs {
             && array(k, load).way != Way::Plain
             && load_refused(k, load, ways).is_none();
         let rows = rows_of(k, args[n], dim).filter(|&r| copied && k.ty(r).elem() == Elem::I32)?;
-        let lengths = [256, 128, 64, 32, 16, LEAST].into_iter().filter(|l| shape[dim].is_multiple_of(*l));
-        let found = lengths.filter(|l| shape[dim] / l <= MOST).find(|&l| {
+        let mut lengths =
+            std::iter::successors(Some(MOST_EXTENT), |l| Some(l / 2)).take_while(|&l| l >= LEAST);
+        let found = lengths.find(|&l| {
+            if !shape[dim].is_multiple_of(l) || shape[dim] / l > MOST {
+                return false;
+            }
             let mut index = Index { k, written, length: l.into(), fuel: FUEL };
             matches!(index.form(rows, Some(0)), Some(Form::Step(_) | Form::StepOrOutside))
         });
@@ -193,18 +199,21 @@ impl Index<'_> {
         let scalars = (0..shape.len()).filter(|&d| k.ty(args[1 + d]).shape().is_none());
         let still = scalars.into_iter().all(|d| moving != Some(d));
         let fixed = !memory(k, args[0]).is_some_and(|m| self.written.contains(&m));
-        (still && fixed).then(|| self.all_constant(&args[1..], moving))?
+        let elem = k.ty(k.result(load)).elem();
+        (still && fixed && elem.is_int() && scalar_load(elem).is_some())
+            .then(|| self.all_constant(&args[1..], moving))?
     }
 
     fn binary(&mut self, op: BinOp, [a, b]: [Value; 2], moving: Option<usize>) -> Option<Form> {
         let (x, y) = (self.form(a, moving)?, self.form(b, moving)?);
-        let whole = |x: &Self, v: Value| x.is_multiple(v);
         match (op, x, y) {
             (_, Form::Constant, Form::Constant) => Some(Form::Constant),
             (BinOp::Add | BinOp::Sub, Form::Step(aligned), Form::Constant) => {
-                Some(Form::Step(aligned && whole(self, b)))
+                Some(Form::Step(aligned && self.is_multiple(b)))
             }
-            (BinOp::Add, Form::Constant, Form::Step(aligned)) => Some(Form::Step(aligned && whole(self, a))),
+            (BinOp::Add, Form::Constant, Form::Step(aligned)) => {
+                Some(Form::Step(aligned && self.is_multiple(a)))
+            }
             (BinOp::Div, Form::Step(true), Form::Constant) if self.divides(a, b) => Some(Form::Constant),
             (BinOp::Rem, Form::Step(true), Form::Constant) if self.divides(a, b) => Some(Form::Step(true)),
             _ => None,
