@@ -5,6 +5,9 @@ use super::inverse::Elimination;
 use super::{Axis, Layout, LayoutError, OutVec};
 use smallvec::SmallVec;
 
+/// Output bits that fit a packed column.
+pub(crate) const PACKED_BITS: u32 = u64::BITS;
+
 impl Layout {
     /// Rank of the bit matrix: the inner digits reach `2^rank` outputs.
     pub fn rank(&self) -> u32 {
@@ -88,8 +91,8 @@ impl Layout {
         }
     }
 
-    /// Every column as one number, outputs side by side, low bits first. More than 64 output bits wrap, so the callers
-    /// bound the outputs with 62 bits (all layouts obey that).
+    /// Every column as one number, outputs side by side, low bits first. Output bits beyond [`PACKED_BITS`] are lost: many axes
+    /// whose extents are no powers of two have more.
     pub(crate) fn columns_packed(&self) -> SmallVec<[u64; 24]> {
         (0..self.digits.len()).map(|k| self.pack_outs(self.column(k))).collect()
     }

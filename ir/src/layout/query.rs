@@ -122,8 +122,14 @@ impl Layout {
         }
     }
 
-    /// How many outputs are reached, by evaluation.
+    /// How many outputs are reached: of a linear layout by its rank, else by evaluation.
     pub fn image_size(&self) -> u64 {
+        let bits: u32 = self.outs.iter().map(|a| u64::BITS - (a.1 - 1).leading_zeros()).sum();
+        if self.is_linear() && bits <= super::linear::PACKED_BITS {
+            let dependent = self.dependent_digits();
+            let independent = self.digits.iter().zip(dependent).filter(|(_, dependent)| !dependent);
+            return independent.map(|(digit, _)| digit.extent).product();
+        }
         let reached: rustc_hash::FxHashSet<_> = self.inputs().map(|x| self.apply(&x)).collect();
         reached.len() as u64
     }

@@ -191,6 +191,20 @@ proptest! {
         }
     }
 
+    /// What is decided by bits is what evaluation says, also where elements are held twice or not at all.
+    #[test]
+    fn bits_decide_what_every_input_does(a in distributed(7), b in distributed(7), wide in bijection()) {
+        let (lost, other) = (a.then(&a.right_inverse().unwrap_or_else(|_| a.clone())).unwrap_or(a.clone()), b);
+        for layout in [&a, &lost, &other, &wide.layout()] {
+            let reached: std::collections::HashSet<_> = layout.inputs().map(|x| layout.apply(&x)).collect();
+            prop_assert_eq!(layout.image_size(), reached.len() as u64, "{}", layout);
+        }
+        let alike = |x: &Layout, y: &Layout| x.inputs().all(|i| x.apply(&i) == y.apply(&i));
+        let same_axes = a.ins() == other.ins() && a.outs().len() == other.outs().len();
+        prop_assert_eq!(a.equivalent(&other), same_axes && alike(&a, &other));
+        prop_assert!(a.equivalent(&a.clone()));
+    }
+
     #[test]
     fn bit_matrices_compose_to_the_canonical_form(a in distributed(9), b in distributed(9)) {
         // The short ways for linear layouts give what the canonical form of the same digits is.
