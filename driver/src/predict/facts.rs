@@ -1,7 +1,8 @@
 //! What a walk needs to know of an instruction, read once from its row and attributes.
 
+use rustc_hash::FxHashSet;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Func, Inst, InstData, Value};
+use warplift_ir::machine::{Attr, Func, Inst, InstData, Value, ValueDef};
 use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
 
 /// Instructions of a row over a fragment that are walked at once; between two such pieces other warps have their turn.
@@ -19,6 +20,8 @@ pub struct Facts {
     pub free: bool,
     /// It reads global memory.
     pub loads: bool,
+    /// Addresses are made of its results.
+    pub for_addresses: bool,
     /// Pieces in which it is walked: one, or more for a row that is repeated over a large fragment.
     pub pieces: u32,
     /// Its unit.
@@ -36,16 +39,38 @@ pub struct Facts {
 /// Facts of all instructions of a function.
 pub fn read_facts(func: &Func<'_>, target: &Target) -> SecondaryMap<Inst, Facts> {
     let mut facts = SecondaryMap::with_capacity(func.insts.len());
+    let addresses = made_to_addresses(func);
     for (inst, data) in func.insts.iter() {
-        facts[inst] = facts_of(func, data, target);
+        let for_addresses = data.results.iter().any(|r| addresses.contains(r));
+        facts[inst] = Facts { for_addresses, ..facts_of(func, data, target) };
     }
     facts
 }
 
+/// Values that addresses of accesses are made of.
+fn made_to_addresses(func: &Func<'_>) -> FxHashSet<Value> {
+    let accesses = func.insts.values().filter(|d| access(d).is_some());
+    let mut work: Vec<Value> =
+        accesses.filter_map(|d| d.args.get(usize::from(d.op == Opcode::CpAsync)).copied()).collect();
+    let calls = || func.order.iter().flat_map(|&b| func.successors(b));
+    let mut made = FxHashSet::default();
+    while let Some(v) = work.pop() {
+        if !made.insert(v) {
+            continue;
+        }
+        match func.values[v].def {
+            ValueDef::Result(inst, _) => work.extend(func.insts[inst].args),
+            ValueDef::Param(block, n) => {
+                work.extend(calls().filter(|c| c.block == block).map(|c| c.args[n as usize]));
+            }
+        }
+    }
+    made
+}
+
 fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
     let passes = matches!(data.op.effect(), Effect::Pure | Effect::Read);
-    let loads =
-        matches!(data.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16 | Opcode::LdGlobal64);
+    let loads = data.op.is_global_load();
     let Some(row) = &target.rows[data.op as usize] else {
         return Facts { passes, loads, free: true, pieces: 1, ..Facts::default() };
     };
@@ -59,6 +84,7 @@ fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
     Facts {
         passes,
         loads,
+        for_addresses: false,
         free: row.unit == Unit::None || func.is_view(data),
         pieces: if is_product { 1 } else { (times / PIECE).ceil() as u32 },
         unit: Some(row.unit),

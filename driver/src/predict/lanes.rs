@@ -12,6 +12,8 @@ pub struct Known {
     pub value: Option<i64>,
     /// How the other lanes differ from it.
     pub pattern: Pattern,
+    /// What stands for it in addresses, if it depends on data that is not given.
+    pub guess: Option<Number>,
     /// When its first register can be used.
     pub first: f64,
     /// When all of it can be used.
@@ -54,6 +56,11 @@ impl Values {
     /// The number of a value.
     pub fn number(&self, value: Value) -> Option<Number> {
         self.0[value].number()
+    }
+
+    /// The number of a value, or what stands for it in addresses.
+    pub fn guess(&self, value: Value) -> Option<Number> {
+        self.number(value).or(self.0[value].guess)
     }
 
     /// Notes what a value is, and when; where it comes from stays.

@@ -30,6 +30,7 @@ mod barriers;
 mod drawn;
 mod facts;
 mod floor;
+mod guesses;
 mod lanes;
 mod launch;
 mod launched;

@@ -338,7 +338,11 @@ fn weights_that_are_not_chosen_take_no_time() {
     let of = |e: u32, held| predicted_with(&read, &format!("m=256,n=4096,k=4096,e={e}"), held);
     let (few, many) = (of(8, Some(3)), of(256, Some(3)));
     assert!((many.cycles / few.cycles - 1.0).abs() < 0.01, "{few} {many}");
-    assert!(of(256, None).memory > 50.0 * many.memory, "without data any of them may be chosen: {many}");
+    let any = of(256, None).memory / many.memory;
+    assert!(
+        (1.5..2.5).contains(&any),
+        "without data each of two rows of blocks may choose another: {any} {many}"
+    );
 }
 
 /// Rows of a triangle by the number of the block, and what one block in so many does beside.

@@ -14,7 +14,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     places: FxHashMap<i64, f64>,
-    /// Their bytes by parameter.
+    /// Bytes at places that depend on data that is not given.
+    elsewhere: f64,
+    /// All bytes by parameter.
     parameters: FxHashMap<u32, f64>,
 }
 
@@ -34,15 +36,22 @@ impl Requests {
         fresh
     }
 
+    /// Bytes somewhere in a parameter's array, where nobody has asked before.
+    pub fn add_elsewhere(&mut self, parameter: u32, bytes: f64) {
+        self.elsewhere += bytes;
+        *self.parameters.entry(parameter).or_default() += bytes;
+    }
+
     /// As many times the bytes at each place: what a walk that was cut short did not see.
     pub fn grow(&mut self, times: f64) {
         self.places.values_mut().for_each(|bytes| *bytes *= times);
+        self.elsewhere *= times;
         self.parameters.values_mut().for_each(|bytes| *bytes *= times);
     }
 
     /// All bytes.
     pub fn bytes(&self) -> f64 {
-        self.places.values().sum()
+        self.places.values().sum::<f64>() + self.elsewhere
     }
 
     /// Bytes of a parameter's array.
@@ -80,7 +89,7 @@ mod tests {
     use super::*;
 
     fn requests(places: &[(i64, f64)]) -> Requests {
-        Requests { places: places.iter().copied().collect(), parameters: FxHashMap::default() }
+        Requests { places: places.iter().copied().collect(), ..Requests::default() }
     }
 
     /// Places 0: a row of x, the same along y; 1, 2: different in every block.

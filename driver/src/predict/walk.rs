@@ -6,6 +6,7 @@ mod execute;
 use super::accesses::Accesses;
 use super::barriers::Barriers;
 use super::facts::{Facts, read_facts};
+use super::guesses::Guesses;
 use super::launched::{Contents, Launch};
 use super::memory::{Memory, Scene};
 use super::patterns::{Number, Patterns};
@@ -134,6 +135,7 @@ struct Walk<'l, 's, 'a> {
     place: [i64; 3],
     barriers: Barriers,
     updates: Updates,
+    guesses: Guesses,
     requests: Requests,
     scene: &'l Scene,
     memory: Memory<'l>,
@@ -194,6 +196,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             place,
             barriers,
             updates,
+            guesses: Guesses::default(),
             requests,
             scene,
             memory,

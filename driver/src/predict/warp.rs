@@ -153,6 +153,11 @@ impl<'s, 'a> Warp<'s, 'a> {
         Some(self.known.number(*data.args.get(operand)?)?.shifted(offset(&data.attr)))
     }
 
+    /// The same, or what stands for them.
+    pub fn guessed_addresses(&self, data: &InstData<'_>, operand: usize) -> Option<Number> {
+        Some(self.known.guess(*data.args.get(operand)?)?.shifted(offset(&data.attr)))
+    }
+
     /// Results of an instruction. They come from where its operands come from.
     pub fn results(&mut self, data: &InstData<'_>, number: Option<Number>, ready: f64) {
         for &r in data.results {

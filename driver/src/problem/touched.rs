@@ -9,7 +9,7 @@
 //! touched and more, never more than the views span. Dimensions of the grid that choose what is read from given arrays
 //! are gone through one by one.
 
-use super::value_sets::Numbers;
+use super::value_sets::{Cover, Numbers};
 use super::{Problem, extents, grid_of};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,12 +22,12 @@ const SECTOR: f64 = 32.0;
 /// Places of the grid that are gone through one by one at most.
 const PLACES: u64 = 1024;
 /// Elements of a tile of given numbers at most.
-const KEPT: u64 = 1 << 12;
+const KEPT: u64 = 1 << 15;
 /// Counters of the grid; those of loops follow.
 const GRID: u32 = 3;
 
-/// A part of a view: of each dimension the intervals.
-type Part = Vec<Vec<(i64, i64)>>;
+/// A part of a view: what is covered of each dimension.
+type Part = Vec<Cover>;
 
 /// Bytes that are read and bytes that are written, by operand.
 pub fn touched(problem: &Problem, arrays: &Arrays) -> Vec<[f64; 2]> {
@@ -71,12 +71,17 @@ fn part_bytes(problem: &Problem, view: Inst, part: &Part) -> f64 {
     let Op::View { strided, .. } = kernel.insts[view].op else { return 0.0 };
     let element = f64::from(kernel.ty(kernel.args(view)[0]).elem().bits()) / 8.0;
     let strides = extents(kernel, view, strided, &problem.sizes).map(|e| e.1).unwrap_or_default();
-    let of = |(spans, &stride): (&Vec<(i64, i64)>, &i64)| {
-        let run = |&(a, b): &(i64, i64)| (b - a) as f64 * element;
-        let whole = |bytes: f64| if stride == 1 { bytes.max(SECTOR) } else { bytes };
-        spans.iter().map(|s| whole(run(s)) / element).sum::<f64>()
-    };
+    let of =
+        |(cover, &stride): (&Cover, &i64)| cover.elements(if stride == 1 { SECTOR / element } else { 1.0 });
     part.iter().zip(&strides).map(of).product::<f64>() * element
+}
+
+/// What an access touches: the operand, the whole view, the index along each of its dimensions, and what that covers.
+struct Accessed {
+    operand: usize,
+    view: Inst,
+    indices: Vec<Numbers>,
+    part: Part,
 }
 
 /// A walk over a kernel, all blocks at once.
@@ -91,6 +96,8 @@ struct Visit<'p, 'o> {
     /// Dimensions of the grid that choose what is read from given arrays.
     choosing: [bool; 3],
     counters: u32,
+    /// The place along the chosen dimensions.
+    place: u64,
     parts: &'o mut Parts,
 }
 
@@ -98,11 +105,12 @@ impl<'p, 'o> Visit<'p, 'o> {
     fn new(problem: &'p Problem, arrays: &'p Arrays, grid: [u64; 3], parts: &'o mut Parts) -> Self {
         let (known, tiles, choosing) = Default::default();
         let kernel = &problem.resolved;
-        Self { problem, kernel, arrays, grid, known, tiles, choosing, counters: GRID, parts }
+        Self { problem, kernel, arrays, grid, known, tiles, choosing, counters: GRID, place: 0, parts }
     }
 
     /// Only the blocks at the place of this number along the chosen dimensions.
     fn fix(&mut self, chosen: [bool; 3], place: u64) {
+        self.place = place;
         for inst in self.kernel.insts.keys() {
             if let Op::BlockIndex(d) = self.kernel.insts[inst].op
                 && chosen[usize::from(d)]
@@ -144,6 +152,16 @@ impl<'p, 'o> Visit<'p, 'o> {
         self.known.insert(self.kernel.results(inst)[0], numbers);
     }
 
+    /// Numbers that an operation makes. Two accesses at numbers of one origin touch the same places.
+    fn make(&mut self, inst: Inst, numbers: Numbers) {
+        let origin = self.origin(self.kernel.results(inst)[0]);
+        self.set(inst, numbers.made_at(origin));
+    }
+
+    fn origin(&self, value: Value) -> u64 {
+        self.place << 32 | u64::from(value.as_u32())
+    }
+
     fn inst(&mut self, inst: Inst) {
         let args = self.kernel.args(inst);
         match &self.kernel.insts[inst].op {
@@ -152,7 +170,7 @@ impl<'p, 'o> Visit<'p, 'o> {
                 self.set(inst, Numbers::counter(u32::from(*d), 0, 1, count));
             }
             Op::GridDim(d) => self.set(inst, Numbers::one(self.grid[usize::from(*d)] as i64)),
-            Op::Binary(op) => self.set(inst, self.number(args[0]).with(*op, &self.number(args[1]))),
+            Op::Binary(op) => self.make(inst, self.number(args[0]).with(*op, &self.number(args[1]))),
             Op::Cast | Op::ToIndex | Op::Assume(_) => self.copy(inst, args[0]),
             Op::Broadcast | Op::ExpandDims(_) => self.set(inst, self.number(args[0])),
             Op::Select => self.select(inst),
@@ -160,7 +178,10 @@ impl<'p, 'o> Visit<'p, 'o> {
             Op::Load | Op::AsyncCopy => self.load(inst),
             Op::LoadGather { masked } => {
                 let end = args.len() - usize::from(*masked);
-                _ = self.access(inst, end, self.kernel.results(inst).first().copied(), &[false]);
+                let result = self.kernel.results(inst)[0];
+                if let Some(found) = self.access(inst, end, Some(result), &[false]) {
+                    self.count(result, &found);
+                }
             }
             Op::LoadRuns(dim) => _ = self.runs(inst, (*dim).into()),
             op @ (Op::StoreScatter { .. } | Op::AtomicScatter { .. }) => {
@@ -192,7 +213,7 @@ impl<'p, 'o> Visit<'p, 'o> {
     fn select(&mut self, inst: Inst) {
         let args = self.kernel.args(inst);
         let both = self.number(args[1]).or(&self.number(args[2]));
-        self.set(inst, both);
+        self.make(inst, both);
     }
 
     /// A tile of one element is that element; of more, all must be known.
@@ -217,7 +238,9 @@ impl<'p, 'o> Visit<'p, 'o> {
     fn load(&mut self, inst: Inst) {
         let result = self.kernel.results(inst)[0];
         let part = self.access(inst, self.kernel.args(inst).len(), Some(result), &[false]);
-        let Some((view, indices)) = part else { return };
+        let Some(found) = part else { return };
+        self.count(result, &found);
+        let Accessed { view, indices, .. } = found;
         let Some(contents) = self.contents(view) else { return };
         let steps = indices.iter().filter_map(|n| match n {
             Numbers::Steps(_, steps) => Some(steps),
@@ -225,6 +248,17 @@ impl<'p, 'o> Visit<'p, 'o> {
         });
         steps.flatten().filter(|s| s.counter < GRID).for_each(|s| self.choosing[s.counter as usize] = true);
         self.read(view, result, &indices, contents);
+    }
+
+    /// Integers that are loaded are no more than the elements that they are loaded from, if nobody writes those. What a load
+    /// outside of its view gives is not counted: it says that there is nothing.
+    fn count(&mut self, result: Value, found: &Accessed) {
+        let fixed = !self.problem.operands[found.operand].written;
+        if fixed && self.kernel.ty(result).elem().is_int() {
+            let elements = found.part.iter().map(|c| c.elements(1.0)).product::<f64>();
+            let origin = self.origin(result);
+            self.known.insert(result, Numbers::Few { count: elements as i64, origin });
+        }
     }
 
     /// The array behind a view, if it is given.
@@ -270,14 +304,8 @@ impl<'p, 'o> Visit<'p, 'o> {
         }
     }
 
-    /// Notes what an access touches; its view, and the index along each of that view's dimensions.
-    fn access(
-        &mut self,
-        inst: Inst,
-        end: usize,
-        tile: Option<Value>,
-        ways: &[bool],
-    ) -> Option<(Inst, Vec<Numbers>)> {
+    /// Notes what an access touches.
+    fn access(&mut self, inst: Inst, end: usize, tile: Option<Value>, ways: &[bool]) -> Option<Accessed> {
         let args = &self.kernel.args(inst)[..end];
         let (&view, given) = args.split_first()?;
         let sizes = tile.and_then(|t| self.kernel.ty(t).shape()?.extents()).unwrap_or_default();
@@ -307,19 +335,20 @@ impl<'p, 'o> Visit<'p, 'o> {
         Some(())
     }
 
-    /// Notes what indices and lengths touch; the whole view, and the index along each of its dimensions.
-    fn note(&mut self, view: Value, own: Vec<(Numbers, i64)>, ways: &[bool]) -> Option<(Inst, Vec<Numbers>)> {
+    /// Notes what indices and lengths touch.
+    fn note(&mut self, view: Value, own: Vec<(Numbers, i64)>, ways: &[bool]) -> Option<Accessed> {
         let (view, indices) = self.whole(view, own)?;
         let Op::View { strided, .. } = self.kernel.insts[view].op else { return None };
         let (bounds, _) = extents(self.kernel, view, strided, &self.problem.sizes).ok()?;
-        let part = indices.iter().zip(bounds).map(|((n, length), bound)| n.covered(*length, bound)).collect();
+        let part: Part =
+            indices.iter().zip(bounds).map(|((n, length), bound)| n.covered(*length, bound)).collect();
         let of = self.kernel.args(view)[0];
         let name = &self.kernel.params.iter().find(|p| p.value == of)?.name;
         let operand = self.problem.operands.iter().position(|o| o.name == *name)?;
         for &written in ways {
-            self.parts.entry((operand, written)).or_default().insert((view, Part::clone(&part)));
+            self.parts.entry((operand, written)).or_default().insert((view, part.clone()));
         }
-        Some((view, indices.into_iter().map(|i| i.0).collect()))
+        Some(Accessed { operand, view, indices: indices.into_iter().map(|i| i.0).collect(), part })
     }
 
     /// Indices of a part of a view as those of the whole one.
@@ -442,7 +471,7 @@ mod tests {
         let weights = 1024.0 * 512.0 * 2.0;
         let [x, w, given, y] = of(EXPERTS, sizes, &[])[..] else { panic!() };
         assert_eq!((x, y), ([2048.0 * 512.0 * 2.0, 0.0], [0.0, 2048.0 * 1024.0 * 2.0]));
-        assert_eq!((w, given[0]), ([256.0 * weights, 0.0], 64.0), "any of them may be chosen");
+        assert_eq!((w, given[0]), ([16.0 * weights, 0.0], 64.0), "any 16 of them may be chosen");
         let chosen: Vec<i32> = (0..16).map(|i| 31 * (i % 8)).collect();
         let found = of(EXPERTS, sizes, &[("given", &chosen)]);
         assert_eq!((found[0], found[1], found[3]), (x, [8.0 * weights, 0.0], y));
@@ -474,7 +503,7 @@ mod tests {
     fn lengths_are_those_of_their_rows() {
         let sizes = "m=4,rows=1000,n=6400";
         let whole = of(ROWS, sizes, &[]);
-        assert_eq!(whole[0][0], 1000.0 * 6400.0 * 4.0);
+        assert_eq!(whole[0][0], 4.0 * 6400.0 * 4.0, "any four rows, of any length");
         let given: [(&str, &[i32]); 2] = [("number", &[9, 7, 7, 900]), ("length", &[64, 640, 640, 6400])];
         assert_eq!(of(ROWS, sizes, &given)[0][0], (64.0 + 640.0 + 6400.0) * 4.0, "row 7 counts once");
     }
@@ -493,7 +522,20 @@ mod tests {
         }
         mapping rows { B = 4 kernel: warps 1 }";
         let sizes = "m=8,v=1000,n=512";
-        assert_eq!(of(text, sizes, &[])[0][0], 1000.0 * 1024.0, "any of them");
+        assert_eq!(of(text, sizes, &[])[0][0], 8.0 * 1024.0, "any eight of them");
+        assert_eq!(of(text, "m=4000,v=1000,n=512", &[])[0][0], 1000.0 * 1024.0, "any of them");
+        let twice = text.replace(
+            "store gy[i*B, 0],",
+            "near = load gi[i*B] : i32[B]\n store gy[i*B, 0], (load gx[near + 1, 0] : f16[B, 512]) +",
+        );
+        assert_eq!(of(&twice, sizes, &[])[0][0], 16.0 * 1024.0, "the neighbour of each of them too");
+        let counted =
+            text.replace("i = block_index", "i = block_index\n store gi[i*B], load gi[i*B] : i32[B]");
+        assert_eq!(
+            of(&counted, sizes, &[])[0][0],
+            1000.0 * 1024.0,
+            "numbers that are written may become any"
+        );
         let found = of(text, sizes, &[("ids", &[3, 3, 900, -1, 7, 8, 9, 5000])]);
         assert_eq!((found[0][0], found[1][0], found[2][1]), (5.0 * 1024.0, 32.0, 8.0 * 1024.0));
     }

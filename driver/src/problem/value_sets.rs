@@ -3,7 +3,8 @@
 //! ```text
 //!  i * 128 + t * 64       base 0, steps 128 x (0..32), 64 x (0..16)     counters of the grid and of loops
 //!  load table[i]          these: 3, 7, 9                               contents that are given
-//!  load unknown[i]        any
+//!  load unknown[i]        few: not known, but no more of them than elements are loaded
+//!  i % n, n from memory   any
 //! ```
 
 use smallvec::SmallVec;
@@ -12,6 +13,9 @@ use warplift_ir::tile::BinOp;
 
 /// Numbers that are listed one by one at most.
 const LISTED: usize = 1 << 12;
+
+/// The origin of numbers that have none yet.
+const NOWHERE: u64 = u64::MAX;
 
 /// A counter's part: `by` times each of `0..count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,13 @@ pub enum Numbers {
     Steps(i64, SmallVec<[Step; 4]>),
     /// These.
     These(BTreeSet<i64>),
+    /// Not known, but at most so many. Two accesses whose numbers have the same origin touch the same places.
+    Few {
+        /// How many.
+        count: i64,
+        /// Where they come from.
+        origin: u64,
+    },
     /// Not known.
     Any,
 }
@@ -68,6 +79,16 @@ impl Numbers {
                 Some((sum(|v| v.min(0)), sum(|v| v.max(0))))
             }
             Self::These(all) => Some((*all.first()?, *all.last()?)),
+            Self::Few { .. } | Self::Any => None,
+        }
+    }
+
+    /// How many there are at most.
+    pub fn count(&self) -> Option<i64> {
+        match self {
+            Self::Steps(_, steps) => Some(steps.iter().map(|s| s.count).fold(1, i64::saturating_mul)),
+            Self::These(all) => Some(all.len() as i64),
+            Self::Few { count, .. } => Some(*count),
             Self::Any => None,
         }
     }
@@ -76,10 +97,9 @@ impl Numbers {
     pub fn list(&self) -> Option<BTreeSet<i64>> {
         match self {
             Self::These(all) => Some(all.clone()),
-            Self::Any => None,
+            Self::Few { .. } | Self::Any => None,
             Self::Steps(base, steps) => {
-                let counts = steps.iter().try_fold(1, |all: i64, s| all.checked_mul(s.count))?;
-                let few = usize::try_from(counts).is_ok_and(|n| n <= LISTED);
+                let few = self.count().is_some_and(|n| n <= LISTED as i64);
                 few.then(|| steps.iter().fold(BTreeSet::from([*base]), |all, step| spread(&all, *step)))
             }
         }
@@ -93,7 +113,20 @@ impl Numbers {
             BinOp::Mul => self.times(other).or_else(|| other.times(self)),
             _ => None,
         };
-        along.or_else(|| self.each_with(op, other)).unwrap_or(Self::Any)
+        along.or_else(|| self.each_with(op, other)).or_else(|| self.few_with(other)).unwrap_or(Self::Any)
+    }
+
+    /// Of numbers that are not known, or too many to list: no more than there are pairs.
+    fn few_with(&self, other: &Self) -> Option<Self> {
+        Some(Self::Few { count: self.count()?.saturating_mul(other.count()?), origin: NOWHERE })
+    }
+
+    /// Numbers that an operation made have an origin of their own.
+    pub fn made_at(self, origin: u64) -> Self {
+        match self {
+            Self::Few { count, .. } => Self::Few { count, origin },
+            known => known,
+        }
     }
 
     fn sum(&self, other: &Self, sign: i64) -> Option<Self> {
@@ -135,11 +168,24 @@ impl Numbers {
             return self.clone();
         }
         let both = self.list().zip(other.list()).map(|(a, b)| a.union(&b).copied().collect());
-        both.map_or(Self::Any, Self::These)
+        let few = || {
+            let count = self.count()?.saturating_add(other.count()?);
+            Some(Self::Few { count, origin: NOWHERE })
+        };
+        both.map(Self::These).or_else(few).unwrap_or(Self::Any)
     }
 
-    /// Places of `0..extent` that begin at these numbers and are `length` long, as intervals in order.
-    pub fn covered(&self, length: i64, extent: i64) -> Vec<(i64, i64)> {
+    /// Places of `0..extent` that begin at these numbers and are `length` long.
+    pub fn covered(&self, length: i64, extent: i64) -> Cover {
+        match self {
+            Self::Few { count, origin } => {
+                Cover::Somewhere { origin: *origin, count: *count, length, extent }
+            }
+            _ => Cover::Spans(self.spans(length, extent)),
+        }
+    }
+
+    fn spans(&self, length: i64, extent: i64) -> Vec<(i64, i64)> {
         let dense = self.dense(length);
         let spans = match (dense, self.list()) {
             (Some(span), _) => vec![span],
@@ -160,6 +206,37 @@ impl Numbers {
         let covered = sizes.iter().try_fold(length, grow)?;
         let (least, _) = self.ends()?;
         Some((least, least.saturating_add(covered)))
+    }
+}
+
+/// What is covered of a dimension.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cover {
+    /// Intervals in order.
+    Spans(Vec<(i64, i64)>),
+    /// So many intervals of a length at most, at places that are not known.
+    Somewhere {
+        /// Where their places come from.
+        origin: u64,
+        /// How many.
+        count: i64,
+        /// How long each is.
+        length: i64,
+        /// The dimension's extent.
+        extent: i64,
+    },
+}
+
+impl Cover {
+    /// The covered elements, if an interval counts as `least` of them or more.
+    pub fn elements(&self, least: f64) -> f64 {
+        let whole = |length: i64| (length as f64).max(least);
+        match self {
+            Self::Spans(spans) => spans.iter().map(|&(a, b)| whole(b - a)).sum(),
+            Self::Somewhere { count, length, extent, .. } => {
+                (*count as f64 * whole((*length).min(*extent))).min(whole(*extent))
+            }
+        }
     }
 }
 
@@ -209,19 +286,34 @@ mod tests {
     #[test]
     fn steps_without_gaps_are_one_interval() {
         let tiles = Numbers::counter(0, 0, 1, 10).with(BinOp::Mul, &Numbers::one(128));
-        assert_eq!(tiles.covered(128, 1200), [(0, 1200)]);
-        assert_eq!(tiles.covered(32, 300), [(0, 32), (128, 160), (256, 288)]);
+        assert_eq!(tiles.spans(128, 1200), [(0, 1200)]);
+        assert_eq!(tiles.spans(32, 300), [(0, 32), (128, 160), (256, 288)]);
         let part = tiles.with(BinOp::Add, &Numbers::counter(1, 0, 32, 4));
-        assert_eq!(part.covered(32, 4096), [(0, 1280)], "inner tiles close the gaps");
+        assert_eq!(part.spans(32, 4096), [(0, 1280)], "inner tiles close the gaps");
         assert_eq!(part.with(BinOp::Sub, &tiles).ends(), Some((0, 96)), "the outer counter is gone");
     }
 
     #[test]
     fn listed_numbers_are_united() {
         let these = Numbers::These([7, 3, 8].into());
-        assert_eq!(these.covered(1, 100), [(3, 4), (7, 9)]);
+        assert_eq!(these.spans(1, 100), [(3, 4), (7, 9)]);
         assert_eq!(these.with(BinOp::Div, &Numbers::one(2)).list(), Some([1, 3, 4].into()));
-        assert_eq!(Numbers::Any.covered(1, 100), [(0, 100)]);
+        assert_eq!(Numbers::Any.spans(1, 100), [(0, 100)]);
         assert_eq!(these.or(&Numbers::one(1)).ends(), Some((1, 8)));
+    }
+
+    #[test]
+    fn numbers_that_are_not_known_are_counted() {
+        let of = |count| Numbers::Few { count, origin: 9 };
+        let (few, steps) = (of(3), Numbers::counter(0, 0, 8, 4));
+        assert_eq!(few.with(BinOp::Add, &steps).made_at(9), of(12));
+        assert_eq!(few.with(BinOp::Rem, &Numbers::one(7)).count(), Some(3));
+        let listed = Numbers::These((0..5000).collect());
+        assert_eq!(listed.with(BinOp::Mul, &Numbers::one(2)).count(), Some(5000), "too many to list");
+        assert_eq!(few.with(BinOp::Add, &Numbers::Any), Numbers::Any);
+        assert_eq!(few.or(&Numbers::These([1, 2].into())).made_at(9), of(5));
+        assert_eq!(few.covered(2, 100).elements(1.0), 6.0);
+        assert_eq!(few.covered(2, 100).elements(8.0), 24.0, "whole sectors");
+        assert_eq!(few.covered(2, 5).elements(1.0), 5.0, "no more than there are");
     }
 }

@@ -109,8 +109,6 @@ pub struct Rates {
     pub copy_latency: f64,
     /// Bytes of tensor loads in a cycle.
     pub copy_bytes_per_cycle: f64,
-    /// Least cycles of the box of a tensor load, however small.
-    pub copy_box_cycles: f64,
     /// Least cycles of a row of such a box, however short.
     pub copy_row_cycles: f64,
     /// Bytes of tensor stores in a cycle while all multiprocessors store.
@@ -183,9 +181,9 @@ pub struct Clock {
 }
 
 impl Rates {
-    /// Cycles of the copy engine for a box of so many bytes in so many rows.
+    /// Cycles of the copy engine for a large box of so many bytes in so many rows.
     pub fn copy(&self, bytes: f64, rows: f64) -> f64 {
-        (bytes / self.copy_bytes_per_cycle).max(rows * self.copy_row_cycles).max(self.copy_box_cycles)
+        (bytes / self.copy_bytes_per_cycle).max(rows * self.copy_row_cycles)
     }
 
     /// Bytes from the L2 in a cycle for each of so many multiprocessors that read: on lines between those measured.
@@ -261,6 +259,9 @@ pub struct Estimates {
     /// rows that several ask for. (Measured on two H100, not on the device of the other rates: 1.44 to 1.57 for rows of 128
     /// bytes that 8 or 16 blocks share.)
     pub cache_row_cycles: f64,
+    /// Least cycles of the box of a tensor load, however small. (Measured on an H100: boxes of 8 and of 16 rows of 128 bytes,
+    /// eight to a barrier. With a barrier for each box, whoever waits takes 63 cycles.)
+    pub copy_box_cycles: f64,
     /// Slowdown for each 1000 rows and columns that a wave of tiles reads. The cause is power, not stalls.
     pub footprint_slowdown: f64,
     /// Slowdown of tiles with 128 columns against 256. Narrower instructions read the left operand more often.
@@ -461,7 +462,8 @@ impl Target {
     /// Cycles of the copy engine for a box of so many bytes in so many rows, while so many multiprocessors load.
     pub fn copy_beside(&self, bytes: f64, rows: f64, multiprocessors: u32) -> f64 {
         let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
-        self.rates.copy(bytes, rows).max(part * rows * self.estimates.cache_row_cycles)
+        let least = self.estimates.copy_box_cycles.max(part * rows * self.estimates.cache_row_cycles);
+        self.rates.copy(bytes, rows).max(least)
     }
 
     /// Bytes of shared memory of each block if `blocks` blocks share one multiprocessor.

@@ -362,6 +362,11 @@ impl Opcode {
         !self.is_pure() || matches!(self, Self::Assume | Self::Assume64)
     }
 
+    /// Whether it loads from global memory to registers.
+    pub fn is_global_load(self) -> bool {
+        matches!(self, Self::LdGlobal | Self::LdGlobal8 | Self::LdGlobal16 | Self::LdGlobal64)
+    }
+
     /// The same access to an array in the block's shared memory, whose address has 32 bits. Not all that access global
     /// memory have one.
     pub fn in_shared(self) -> Option<Self> {

@@ -58,6 +58,7 @@ pub static SM90A: Target = Target {
         product_rate: 2048.0,
         epilogue_cycles: [600.0, 2050.0, 8700.0],
         cache_row_cycles: 1.5,
+        copy_box_cycles: 19.2,
         footprint_slowdown: 0.0023,
         narrow_slowdown: 0.06,
         shallow_slowdown: 1.16,

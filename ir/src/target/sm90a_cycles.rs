@@ -126,7 +126,6 @@ pub(super) const RATES: Rates = Rates {
     warp_product_cycles: 6.7,
     copy_latency: 331.3,
     copy_bytes_per_cycle: 107.9,
-    copy_box_cycles: 63.3,
     copy_row_cycles: 1.0,
     store_bytes_per_cycle: 20.4,
     cache_bytes_per_cycle: 37.1,

@@ -64,9 +64,7 @@ fn is_pure_scalar(func: &Func<'_>, inst: Inst) -> bool {
 /// Whether an instruction loads a scalar that no thread writes: only such loads have uniform results.
 fn is_fixed_load(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
-    let loads =
-        matches!(d.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16 | Opcode::LdGlobal64);
-    loads && d.results.iter().all(|&r| func.values[r].uniform)
+    d.op.is_global_load() && d.results.iter().all(|&r| func.values[r].uniform)
 }
 
 fn renamed(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {

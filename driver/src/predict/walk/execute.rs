@@ -23,6 +23,9 @@ use warplift_ir::target::{Opcode, Rates, Unit};
 /// flight in docs/microbenchmarks.md (`global.bandwidth.memory.loads8.warps24`).
 const IN_FLIGHT: f64 = 8.0 * 24.0 * 512.0;
 
+/// An odd number whose powers spread the coordinates of a box over 64 bits.
+const SPREAD: i64 = 0x5851_F42D_4C95_7F2D;
+
 impl<'a> Walk<'_, '_, 'a> {
     /// A piece of an instruction that is repeated over a large fragment; `false` where the last one is left, or where it is
     /// walked at once.
@@ -106,9 +109,16 @@ impl<'a> Walk<'_, '_, 'a> {
     fn copy(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
         let Attr::Tma(tma) = data.attr else { return };
         let mut coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
-        let place = coordinates.try_fold(0, |at: i64, &v| Some((at << 20) ^ warp.known[v].value?));
+        let place =
+            coordinates.try_fold(0, |at: i64, &v| Some(at.wrapping_mul(SPREAD) ^ warp.known[v].value?));
         let bytes = f64::from(tma.bytes);
-        let fresh = place.is_some_and(|place| self.requests.add(tma.map, pointer(tma.map) ^ place, bytes));
+        let fresh = match place {
+            Some(place) => self.requests.add(tma.map, pointer(tma.map) ^ place, bytes),
+            None => {
+                self.requests.add_elsewhere(tma.map, bytes);
+                true
+            }
+        };
         warp.now = start + 2.0;
         let rates = &self.target.rates;
         if data.op == Opcode::TmaStore {
@@ -151,10 +161,11 @@ impl<'a> Walk<'_, '_, 'a> {
         start: f64,
     ) {
         let number = self.number(warp, data, facts);
+        let guess = if number.is_none() { self.guess(warp, data, facts) } else { None };
         let source = warp.source(data);
         if facts.free {
             let first = if data.op == Opcode::Slice { start } else { warp.firsts(data) };
-            let known = Known { first, ready: start, source, ..Known::of(number) };
+            let known = Known { first, ready: start, source, guess, ..Known::of(number) };
             return data
                 .results
                 .iter()
@@ -180,7 +191,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let source = if facts.loads { array() } else { source };
         let first = if warp.piece.0 > 0 { warp.piece.1 } else { ready };
         warp.piece = (0, 0.0);
-        let known = Known { first, ready, loaded: late || facts.loads, source, ..Known::of(number) };
+        let known = Known { first, ready, loaded: late || facts.loads, source, guess, ..Known::of(number) };
         data.results.iter().for_each(|&r| warp.known.put(r, known));
     }
 
@@ -202,6 +213,18 @@ impl<'a> Walk<'_, '_, 'a> {
             _ => {}
         }
         warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
+    }
+
+    /// What stands for a number that is not known.
+    fn guess(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
+        if !facts.for_addresses {
+            return None;
+        }
+        if facts.loads || data.op == Opcode::LdShared {
+            let at = warp.guessed_addresses(data, 0)?;
+            return Some(self.guesses.found(at, 0, &mut self.patterns));
+        }
+        self.guesses.computed(warp.func, data, &warp.known, &mut self.patterns)
     }
 
     /// The lane that an access is of, if one alone takes part, and its address.
@@ -292,7 +315,8 @@ impl<'a> Walk<'_, '_, 'a> {
             return Occupies { unit, cycles: share * facts.busy, latency: facts.latency, queued: None };
         };
         let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
-        let moved = self.moved(warp, data, (unit, bytes), addresses);
+        let guessed = warp.guessed_addresses(data, usize::from(data.op == Opcode::CpAsync));
+        let moved = self.moved(warp, data, (unit, bytes), guessed);
         if unit != Unit::Tma {
             // Loads are issued as far ahead as their registers allow.
             let queued = facts.passes.then_some(f64::INFINITY);
@@ -301,12 +325,7 @@ impl<'a> Walk<'_, '_, 'a> {
         // Global memory: what all warps move, over the multiprocessor's part of the L2.
         let all = moved * f64::from(warp.warps);
         // What the block asks for the first time comes from device memory.
-        let fresh = addresses.and_then(|place| {
-            let (parameter, _) = parameter_at(place.first)?;
-            // What blocks leave for each other in a workspace is in the L2.
-            let shared = self.program.is_workspace(parameter);
-            (!shared && self.requests.add(parameter, place.first, all)).then_some(parameter)
-        });
+        let fresh = self.fresh(addresses, guessed, all);
         if is_atomic(data.op) {
             let update = self.target.rates.update(self.scene.multiprocessors, self.target.multiprocessors);
             self.meet(warp, data, addresses);
@@ -329,6 +348,20 @@ impl<'a> Walk<'_, '_, 'a> {
         // Lanes whose sectors are not all theirs hold the warp up: line after line is looked up.
         let queued = Some(if whole { IN_FLIGHT / rate } else { 0.0 });
         Occupies { unit, cycles: all * units.blocks() / rate, latency: facts.latency.max(least), queued }
+    }
+
+    /// The parameter whose array an access asks for what the block has not asked for before.
+    fn fresh(&mut self, addresses: Option<Number>, guessed: Option<Number>, bytes: f64) -> Option<u32> {
+        let (parameter, _) = parameter_at(addresses.or(guessed)?.first)?;
+        // What blocks leave for each other in a workspace is in the L2.
+        if self.program.is_workspace(parameter) {
+            return None;
+        }
+        let Some(place) = addresses else {
+            self.requests.add_elsewhere(parameter, bytes);
+            return Some(parameter);
+        };
+        self.requests.add(parameter, place.first, bytes).then_some(parameter)
     }
 
     /// An update at known addresses takes its part of the time of the lines that it touches.
