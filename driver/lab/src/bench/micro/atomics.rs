@@ -4,6 +4,7 @@
 //!  lane    every lane of every block its own word        no two meet
 //!  line    lane l of every block word l of one line      blocks meet, lanes do not
 //!  word    all lanes of all blocks one word              everybody meets
+//!  random  each lane a word, far from the others'        lanes seldom meet, each in a sector of its own
 //!  shared  lanes of 8 warps in shared memory             each its own bank, several in a bank, several at a word
 //!  chain   one lane, each update after the answer to the one before: latency
 //! ```
@@ -17,6 +18,13 @@ use warplift_ir::target::{Opcode, SM90A};
 const LENGTH: u32 = 16;
 /// Bytes between the words of blocks that do not meet.
 const APART: i64 = 4096;
+
+/// Warps that update at random, enough to keep updates under way.
+const RANDOM_WARPS: u32 = 8;
+/// A linear congruential generator of 32 bits (Knuth, "The Art of Computer Programming", 3.3.4), and what tells threads apart.
+const FACTOR: i64 = 1_664_525;
+const STEP: i64 = 1_013_904_223;
+const SEED: i64 = -1_640_531_535;
 
 /// Who meets at an address.
 #[derive(Clone, Copy)]
@@ -92,6 +100,42 @@ fn stream(op: Opcode, meets: Meets, blocks: u32) -> Case {
     Case::new(name, "atomics", Reading::Cycles { per: LENGTH.into() }, build)
         .turns([16, 256])
         .sass(sass.0, sass.1)
+        .axes(&[("blocks", blocks.into())])
+}
+
+/// Each lane of 8 warps of each block updates words anywhere among so many KB, the next one by a step of a generator.
+fn random(op: Opcode, kilobytes: u32, blocks: u32) -> Case {
+    let frame = Frame { warps: RANDOM_WARPS, blocks: Blocks::Count(blocks), ..Frame::default() };
+    let build = builder(move |bump, name| {
+        frame.build(
+            bump,
+            name,
+            |c, _| {
+                let (block, thread) = (c.op(Opcode::CtaidX, &[], Ty::B32), c.op(Opcode::Tid, &[], Ty::B32));
+                let first = c.mul_imm(block, 1 << 10);
+                let own = c.add(first, thread);
+                vec![c.mul_imm(own, SEED)]
+            },
+            |c, env, carried| {
+                let mut state = carried[0];
+                let (one, four) = (c.imm(1), c.imm(4));
+                // 256 words for each KB: so many high bits.
+                let unused = c.imm(24 - i64::from(kilobytes.trailing_zeros()));
+                for _ in 0..LENGTH {
+                    let stepped = c.mul_imm(state, FACTOR);
+                    state = c.add_imm(stepped, STEP);
+                    let word = c.int(Opcode::ShrU32, state, unused);
+                    let at = c.op(Opcode::MadWideS32, &[word, four, env.data], Ty::B64);
+                    c.push(update(op, at, one, false));
+                }
+                vec![state]
+            },
+        )
+    });
+    let name = format!("atomics.{}.random{kilobytes}k.blocks{blocks}", op.name());
+    Case::new(name, "atomics", Reading::Cycles { per: (LENGTH * RANDOM_WARPS).into() }, build)
+        .turns([16, 64])
+        .sass("REDG", LENGTH)
         .axes(&[("blocks", blocks.into())])
 }
 
@@ -193,6 +237,10 @@ pub fn cases() -> Vec<Case> {
         for meets in [Meets::Nobody, Meets::Blocks, Meets::Everybody] {
             list.extend([1, 8, SM90A.multiprocessors].map(|blocks| stream(op, meets, blocks)));
         }
+    }
+    for kilobytes in [64, 256, 64 << 10] {
+        let blocks = [1, 8, SM90A.multiprocessors];
+        list.extend(blocks.map(|blocks| random(Opcode::RedGlobalAddS32, kilobytes, blocks)));
     }
     list.extend(shared_cases());
     list

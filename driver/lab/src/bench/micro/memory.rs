@@ -9,13 +9,16 @@
 //! Tensor copies fill a ring of boxes (`tma`); plain loads are those of `global`.
 
 use super::frame::Blocks;
-use super::tma::{Ground, Shape, loads, shape};
+use super::tma::{Ground, Shape, loads, shape, small_boxes};
 use super::{Case, Reading, global};
+use warplift_ir::target::SM90A;
 
 /// Multiprocessors that ask, one block on each.
 const BLOCKS: [u32; 11] = [1, 2, 4, 8, 16, 32, 43, 64, 79, 96, 132];
 /// Rows of a box of 128 bytes each, and the depths of its ring, which divide a turn.
 const RINGS: [(u32, &[u32]); 3] = [(64, &[2, 4, 8]), (128, &[2, 4, 8]), (256, &[2, 4])];
+/// Multiprocessors whose copies go where a word in memory says.
+const LISTED: [u32; 3] = [1, 43, 132];
 /// Loads of 16 bytes that a thread has in flight, and warps.
 const LOADS: [(u32, u32); 3] = [(4, 4), (4, 16), (8, 24)];
 /// Rows of the boxes whose latency is measured.
@@ -35,6 +38,14 @@ pub fn cases() -> Vec<Case> {
             let deepest = depths.iter().max().copied().unwrap_or(1);
             list.push(copies(box_of(rows, Ground::Cache), deepest, blocks));
         }
+        if blocks == SM90A.multiprocessors {
+            let ground = Ground::Memory;
+            list.extend(small_boxes().map(|s| copies(Shape { ground, ..s }, 4, blocks).cold()));
+        }
+        if LISTED.contains(&blocks) {
+            let listed = Shape { listed: true, ..box_of(128, Ground::Memory) };
+            list.extend([1, 2, 4, 8].map(|stages| copies(listed, stages, blocks).cold()));
+        }
         list.extend(LOADS.map(|(loads, warps)| global::rate(loads, warps, blocks).cold()));
     }
     list
@@ -50,7 +61,9 @@ fn copies(shape: Shape, stages: u32, blocks: u32) -> Case {
     let turn = super::tma::LENGTH * shape.stage();
     let case = loads(shape, stages, Blocks::Count(blocks), Reading::BytesPerCycle { bytes: turn.into() });
     let from = if shape.ground == Ground::Memory { "memory" } else { "cache" };
-    let name = format!("{from}.copies.rows{}.stages{stages}.blocks{blocks}", shape.rows);
+    let boxes = if shape.boxes > 1 { format!(".boxes{}", shape.boxes) } else { String::new() };
+    let listed = if shape.listed { ".listed" } else { "" };
+    let name = format!("{from}.copies.rows{}{boxes}{listed}.stages{stages}.blocks{blocks}", shape.rows);
     let turns = (Ground::BYTES / (i64::from(turn) * i64::from(blocks))) as u32;
     let axes = [("blocks", blocks.into()), ("in_flight", f64::from(stages * shape.stage()))];
     Case { name, group: "memory", ..case }.axes(&axes).turns([turns / 4, turns])

@@ -52,7 +52,6 @@ const RATE_FIELDS: &[Rate] = &[
     ("warp_product_cycles", |r| r.value("mma.m16n8k16.f16.interval")),
     ("copy_latency", |r| r.value("tma.load.rows8.inner128.swizzle128.latency")),
     ("copy_bytes_per_cycle", |r| r.value("tma.load.rows128.inner128.swizzle128.stages8.one")),
-    ("copy_box_cycles", |r| Some(1024.0 / r.value("tma.load.rows8.inner128.swizzle128.stages8.one")?)),
     ("copy_row_cycles", |r| Some(32.0 / r.value("tma.load.rows256.inner32.swizzle32.stages8.one")?)),
     ("store_bytes_per_cycle", |r| r.value("tma.store.rows64.inner128.swizzle128.stages8.all")),
     ("cache_bytes_per_cycle", |r| {

@@ -65,6 +65,10 @@ pub struct Shape {
     pub sharers: u32,
     /// Bytes from a line's start to the first byte of its rows.
     pub offset: u32,
+    /// Boxes of a stage, for which one barrier stands.
+    pub boxes: u32,
+    /// Each stage's column is read from memory first, as a page's number is: a word that nobody has read.
+    pub listed: bool,
 }
 
 impl Shape {
@@ -74,7 +78,7 @@ impl Shape {
 
     /// Bytes that arrive at a block for one stage: each of the cluster brings a part.
     pub fn stage(self) -> u32 {
-        self.bytes() * self.multicast
+        self.bytes() * self.boxes * self.multicast
     }
 
     /// The map of its loads.
@@ -109,7 +113,10 @@ impl Shape {
             if self.multicast > 1 { format!(".multicast{}", self.multicast) } else { String::new() };
         let sharers = if self.sharers > 1 { format!(".sharers{}", self.sharers) } else { String::new() };
         let offset = if self.offset > 0 { format!(".offset{}", self.offset) } else { String::new() };
-        format!("rows{}.inner{}.swizzle{}{multicast}{sharers}{offset}", self.rows, self.inner, self.swizzle)
+        let boxes = if self.boxes > 1 { format!(".boxes{}", self.boxes) } else { String::new() };
+        let listed = if self.listed { ".listed" } else { "" };
+        let Self { rows, inner, swizzle, .. } = self;
+        format!("rows{rows}.inner{inner}.swizzle{swizzle}{multicast}{sharers}{offset}{boxes}{listed}")
     }
 
     fn frame(self, stages: u32, blocks: Blocks) -> Frame {
@@ -171,7 +178,8 @@ impl Copies {
 
     /// Before a ring of so many stages is filled. That ends at the first column, so that rows end where turns do.
     pub fn begin(&self, c: &mut Cursor<'_, '_>, env: &Env, stages: u32) -> State {
-        let columns = self.shape.ground.pitch() / 2 - i64::from(stages * self.shape.inner / 2);
+        let filled = stages * self.shape.boxes * self.shape.inner / 2;
+        let columns = self.shape.ground.pitch() / 2 - i64::from(filled);
         let column =
             if self.shape.ground == Ground::Memory { c.add_imm(env.zero, columns) } else { env.zero };
         State { column, phase: env.zero, row: self.first }
@@ -185,6 +193,22 @@ impl Copies {
         Attr::Mem { offset: 8 * stage as i32, count: 1 }
     }
 
+    /// Reads from memory where the next stage is: zero is added to its column. The word is far from what is copied now.
+    fn look_up(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &mut State) {
+        if !self.shape.listed {
+            return;
+        }
+        let (pitch, two) = (c.imm(self.shape.ground.pitch()), c.imm(2));
+        let row = c.op(Opcode::MulS32, &[state.row, pitch], Ty::B32);
+        let at = c.op(Opcode::MadS32, &[state.column, two, row], Ty::B32);
+        let half = c.imm(Ground::BYTES / 2);
+        let (far, one) = (c.int(Opcode::Xor, at, half), c.imm(1));
+        let word = c.op(Opcode::MadWideS32, &[far, one, env.data], Ty::B64);
+        let load = NewInst::new(Opcode::LdGlobal, &[word], &[Ty::B32]);
+        let found = c.value(load.attr(Attr::Mem { offset: 0, count: 1 }));
+        state.column = c.add(state.column, found);
+    }
+
     /// Expects a stage's bytes and loads this block's part of it.
     pub fn load(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &mut State, stage: u32) {
         let barrier = c.add_imm(env.barriers, 8 * i64::from(stage));
@@ -192,12 +216,15 @@ impl Copies {
         c.push(expect.attr(Attr::Imm(self.shape.stage().into())).guard(self.guard()));
         let mut place = self.place(c, env, stage);
         if let Some(rank) = self.rank {
-            let part = c.mul_imm(rank, self.shape.bytes().into());
+            let part = c.mul_imm(rank, (self.shape.boxes * self.shape.bytes()).into());
             place = c.add(place, part);
         }
-        let load = NewInst::new(Opcode::TmaLoad, &[place, barrier, state.column, state.row], &[]);
-        c.push(load.attr(self.shape.attr()).guard(self.guard()));
-        self.advance(c, state);
+        for k in 0..self.shape.boxes {
+            let at = c.add_imm(place, i64::from(k * self.shape.bytes()));
+            let load = NewInst::new(Opcode::TmaLoad, &[at, barrier, state.column, state.row], &[]);
+            c.push(load.attr(self.shape.attr()).guard(self.guard()));
+            self.advance(c, state);
+        }
     }
 
     fn place(&self, c: &mut Cursor<'_, '_>, env: &Env, stage: u32) -> Value {
@@ -273,6 +300,7 @@ pub fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Cas
                 let mut state = State::of(carried);
                 for i in 0..LENGTH {
                     let stage = i % stages;
+                    copies.look_up(c, env, &mut state);
                     copies.wait(c, env, &state, stage);
                     copies.load(c, env, &mut state, stage);
                     if stage + 1 == stages {
@@ -301,7 +329,7 @@ pub fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Cas
     };
     Case::new(format!("tma.load.{}.{kind}", shape.name()), "tma", reading, build)
         .axes(&axes(shape, stages))
-        .sass("UTMALDG", LENGTH)
+        .sass("UTMALDG", LENGTH * shape.boxes)
 }
 
 fn axes(shape: Shape, stages: u32) -> [(&'static str, f64); 5] {
@@ -358,7 +386,24 @@ fn stores(shape: Shape, stages: u32, blocks: Blocks, done: bool, reading: Readin
 
 /// Rows that stay in the L2.
 pub const fn shape(rows: u32, inner: u32, swizzle: u32) -> Shape {
-    Shape { rows, inner, swizzle, multicast: 1, ground: Ground::Cache, sharers: 1, offset: 0 }
+    Shape {
+        rows,
+        inner,
+        swizzle,
+        multicast: 1,
+        ground: Ground::Cache,
+        sharers: 1,
+        offset: 0,
+        boxes: 1,
+        listed: false,
+    }
+}
+
+/// Small boxes of which several make a stage of 8 or 16 KB, as pages and gathered rows do.
+pub fn small_boxes() -> impl Iterator<Item = Shape> {
+    [(8, 8), (16, 8), (32, 4), (64, 2)]
+        .into_iter()
+        .map(|(rows, boxes)| Shape { boxes, ..shape(rows, 128, 128) })
 }
 
 /// All of it.
@@ -398,5 +443,6 @@ pub fn cases() -> Vec<Case> {
         let shared = [2, 4, 8, 16].map(|sharers| Shape { sharers, ..s });
         list.extend(shared.map(|s| loads(s, 8, all, rate(s))));
     }
+    list.extend(small_boxes().flat_map(|s| [one, all].map(|blocks| loads(s, 4, blocks, rate(s)))));
     list
 }
