@@ -239,6 +239,7 @@ pub const CASES: &[Case] = &[
     ),
     rough("attention_decode", &[("batch", 2), ("kv_heads", 2), ("group", 5), ("keys", 700), ("splits", 3)]),
     rough("attention_decode", &[("batch", 1), ("kv_heads", 1), ("group", 1), ("keys", 1), ("splits", 4)]),
+    rough("attention_decode", &[("batch", 1), ("kv_heads", 1), ("group", 13), ("keys", 300), ("splits", 9)]),
     given(
         rough(
             "attention_varlen",
