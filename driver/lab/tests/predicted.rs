@@ -11,17 +11,16 @@ use warplift_lab::bench::predicted::predictions;
 
 /// The median of all figures today, as a part of the measurement, and the error beyond which a launch is named. They only
 /// sink: rates change by a measurement, never for a bar.
-const MEDIAN: f64 = 0.052;
+const MEDIAN: f64 = 0.051;
 const WORST: f64 = 0.25;
 
 /// Launches that are further off, with the reason as far as it is known; and the worst of them.
 const FAR: &[(&str, &str)] = &[
-    ("a16w4 m=1,n=4096,k=4096, `BM = 8`", "10 multiprocessors; the begin of a block of 32 trips is too slow"),
-    ("a16w4 m=1,n=6144,k=4096, `BM = 8`", "14 multiprocessors, as above"),
     (
         "a16w4 m=32,n=28672,k=4096, `BM = 32`",
         "conversion beside short products: products read registers, which `turns` shows and the walk does not know fully",
     ),
+    ("a16w4 m=32,n=6144,k=4096, `BM = 32`", "as above"),
     ("a16w4[u4=u6;8.0=32.0] m=16,n=28672,k=4096", "as above"),
     (
         "gemm m=512,n=512,k=512, `BM = 32, BN = 64, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1`",
@@ -36,7 +35,7 @@ const FAR: &[(&str, &str)] = &[
         "as above",
     ),
 ];
-const FARTHEST: f64 = 0.364;
+const FARTHEST: f64 = 0.341;
 
 /// Cycles that a launch of these is predicted to take, without the launch itself: they move only with a reason in the lab
 /// book.
