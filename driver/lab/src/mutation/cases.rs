@@ -504,5 +504,13 @@ pub const CASES: &[Case] = &[
         ),
         &["x=ints:0..4200"],
     ),
+    given(
+        case(
+            "histogram",
+            "B = 128, BLOCKS = 2; array x: staged; for t: pipeline 3; kernel: warps 4",
+            &[("n=1800,bins=4096", 2), ("n=1800,bins=5000", 2)],
+        ),
+        &["x=ints:0..4200"],
+    ),
     case("gather_rows", "BM = 1, BN = 512, BP = 128; kernel: warps 4", &[("m=3,n=400,p=200", 2)]),
 ];
