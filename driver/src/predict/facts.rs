@@ -84,7 +84,6 @@ fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
     Facts {
         passes,
         loads,
-        for_addresses: false,
         free: row.unit == Unit::None || func.is_view(data),
         pieces: if is_product { 1 } else { (times / PIECE).ceil() as u32 },
         unit: Some(row.unit),
@@ -92,6 +91,7 @@ fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
         busy: times * if is_product { target.rates.warp_product_cycles } else { interval(row) },
         latency: row.latency.into(),
         access: access(data),
+        ..Facts::default()
     }
 }
 

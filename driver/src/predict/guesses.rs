@@ -48,14 +48,16 @@ impl Guesses {
         let by_data = |&&v: &&Value| known[v].guess.is_some() || known[v].source > 0;
         let origin = known.guess(*data.args.iter().find(by_data)?)?;
         let result = *data.results.first()?;
-        let moves = matches!(data.op, Opcode::Join | Opcode::Slice | Opcode::Mov);
-        let plain = |&v: &Value| known.guess(v).is_some_and(|n| n == origin || n.is_same());
-        match data.args.iter().any(|&v| func.ty(v).is_frag()) || func.ty(result).is_frag() {
-            true if !moves && !data.args.iter().all(plain) => None,
-            true if func.ty(result).is_frag() => Some(origin),
-            true => Some(self.found(origin, result.as_u32() + 1, patterns)),
-            false => patterns.compute(data, |k| data.args.get(k).and_then(|&v| known.guess(v))),
+        if !data.args.iter().chain([&result]).any(|&v| func.ty(v).is_frag()) {
+            return patterns.compute(data, |k| data.args.get(k).and_then(|&v| known.guess(v)));
         }
+        let moves = matches!(data.op, Opcode::Join | Opcode::Slice | Opcode::Mov);
+        let is_plain = |&v: &Value| known.guess(v).is_some_and(|n| n == origin || n.is_same());
+        if !moves && !data.args.iter().all(is_plain) {
+            return None;
+        }
+        let is_whole = func.ty(result).is_frag();
+        Some(if is_whole { origin } else { self.found(origin, result.as_u32() + 1, patterns) })
     }
 }
 

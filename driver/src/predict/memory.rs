@@ -53,9 +53,16 @@ pub struct Memory<'l> {
     rates: Rates,
     /// Bytes in a cycle of one multiprocessor.
     rate: f64,
-    /// When each request in flight ends, its bytes, and whether it is a load of the threads. Loads do not stand behind copies
-    /// (docs/microbenchmarks.md, `memory.copies.rows128.listed`: 735 cycles alone, 800 beside a ring of 128 KB).
-    flight: Vec<(f64, f64, bool)>,
+    flight: Vec<Request>,
+}
+
+/// A request in flight.
+struct Request {
+    end: f64,
+    bytes: f64,
+    /// Of the threads. Such a load does not stand behind copies (docs/microbenchmarks.md,
+    /// `memory.copies.rows128.listed`: 735 cycles alone, 800 beside a ring of 128 KB).
+    load: bool,
 }
 
 impl<'l> Memory<'l> {
@@ -67,11 +74,11 @@ impl<'l> Memory<'l> {
     /// How long a request of a parameter's array takes that is made at a time, of so many bytes with those of the blocks
     /// beside it.
     pub fn ask(&mut self, way: Way, parameter: u32, at: f64, bytes: f64) -> f64 {
-        self.flight.retain(|&(end, ..)| end > at);
-        let loads = way == Way::Loads;
+        self.flight.retain(|r| r.end > at);
+        let load = way == Way::Loads;
         // The bytes of a request arrive one behind the other at its end.
-        let missing = |&(end, bytes, _): &(f64, f64, bool)| bytes.min((end - at) * self.rate);
-        let before = self.flight.iter().filter(|&&(.., load)| load || !loads);
+        let missing = |r: &Request| r.bytes.min((r.end - at) * self.rate);
+        let before = self.flight.iter().filter(|r| r.load || !load);
         let share = self.scene.shares.get(parameter as usize).copied().unwrap_or(0.0);
         let in_flight: f64 = share * bytes + before.map(missing).sum::<f64>();
         let latency = self.latency(way, in_flight.max(bytes));
@@ -81,7 +88,7 @@ impl<'l> Memory<'l> {
         let waiting = if self.scene.single { share.sqrt() * (slower - 1.0) } else { 0.0 };
         let answer = latency * (1.0 + waiting);
         if share > 0.0 {
-            self.flight.push((at + answer, share * bytes, loads));
+            self.flight.push(Request { end: at + answer, bytes: share * bytes, load });
         }
         answer
     }

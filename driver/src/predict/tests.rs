@@ -345,6 +345,23 @@ fn weights_that_are_not_chosen_take_no_time() {
     );
 }
 
+/// Boxes of maps with four dimensions are places of their own, so a block that reads each of its keys once waits for device
+/// memory.
+#[test]
+fn boxes_of_four_coordinates_are_told_apart() {
+    let p = predicted("attention_decode", "batch=1,kv_heads=8,group=8,keys=32768,splits=16");
+    assert!(p.block > p.memory, "{p}");
+}
+
+/// Words that data decides lie in a sector each: an update of 32 lanes takes 32 of them.
+#[test]
+fn updates_anywhere_take_a_sector_a_lane() {
+    let n = 1 << 20;
+    let p = predicted("histogram", &format!("n={n},bins=65536"));
+    let updates = f64::from(n / SM90A.multiprocessors) * SM90A.rates.shared_update_cycles;
+    assert!(p.block > 0.9 * updates, "{updates} {p}");
+}
+
 /// Rows of a triangle by the number of the block, and what one block in so many does beside.
 fn triangle(number: &str, beside: &str) -> String {
     format!(

@@ -4,7 +4,7 @@
 //!  i * 128 + t * 64       base 0, steps 128 x (0..32), 64 x (0..16)     counters of the grid and of loops
 //!  load table[i]          these: 3, 7, 9                               contents that are given
 //!  load unknown[i]        few: not known, but no more of them than elements are loaded
-//!  i % n, n from memory   any
+//!  t of 0..n, n unknown   any
 //! ```
 
 use smallvec::SmallVec;

@@ -126,9 +126,7 @@ impl Layout {
     pub fn image_size(&self) -> u64 {
         let bits: u32 = self.outs.iter().map(|a| u64::BITS - (a.1 - 1).leading_zeros()).sum();
         if self.is_linear() && bits <= super::linear::PACKED_BITS {
-            let dependent = self.dependent_digits();
-            let independent = self.digits.iter().zip(dependent).filter(|(_, dependent)| !dependent);
-            return independent.map(|(digit, _)| digit.extent).product();
+            return 1 << self.rank();
         }
         let reached: rustc_hash::FxHashSet<_> = self.inputs().map(|x| self.apply(&x)).collect();
         reached.len() as u64

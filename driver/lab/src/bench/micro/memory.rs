@@ -61,9 +61,8 @@ fn copies(shape: Shape, stages: u32, blocks: u32) -> Case {
     let turn = super::tma::LENGTH * shape.stage();
     let case = loads(shape, stages, Blocks::Count(blocks), Reading::BytesPerCycle { bytes: turn.into() });
     let from = if shape.ground == Ground::Memory { "memory" } else { "cache" };
-    let boxes = if shape.boxes > 1 { format!(".boxes{}", shape.boxes) } else { String::new() };
-    let listed = if shape.listed { ".listed" } else { "" };
-    let name = format!("{from}.copies.rows{}{boxes}{listed}.stages{stages}.blocks{blocks}", shape.rows);
+    let (rows, stage) = (shape.rows, shape.stage_name());
+    let name = format!("{from}.copies.rows{rows}{stage}.stages{stages}.blocks{blocks}");
     let turns = (Ground::BYTES / (i64::from(turn) * i64::from(blocks))) as u32;
     let axes = [("blocks", blocks.into()), ("in_flight", f64::from(stages * shape.stage()))];
     Case { name, group: "memory", ..case }.axes(&axes).turns([turns / 4, turns])

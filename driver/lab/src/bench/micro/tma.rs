@@ -113,10 +113,14 @@ impl Shape {
             if self.multicast > 1 { format!(".multicast{}", self.multicast) } else { String::new() };
         let sharers = if self.sharers > 1 { format!(".sharers{}", self.sharers) } else { String::new() };
         let offset = if self.offset > 0 { format!(".offset{}", self.offset) } else { String::new() };
+        let (Self { rows, inner, swizzle, .. }, stage) = (self, self.stage_name());
+        format!("rows{rows}.inner{inner}.swizzle{swizzle}{multicast}{sharers}{offset}{stage}")
+    }
+
+    /// What is unusual about a stage.
+    pub fn stage_name(self) -> String {
         let boxes = if self.boxes > 1 { format!(".boxes{}", self.boxes) } else { String::new() };
-        let listed = if self.listed { ".listed" } else { "" };
-        let Self { rows, inner, swizzle, .. } = self;
-        format!("rows{rows}.inner{inner}.swizzle{swizzle}{multicast}{sharers}{offset}{boxes}{listed}")
+        boxes + if self.listed { ".listed" } else { "" }
     }
 
     fn frame(self, stages: u32, blocks: Blocks) -> Frame {
