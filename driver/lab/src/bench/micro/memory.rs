@@ -19,6 +19,8 @@ const BLOCKS: [u32; 11] = [1, 2, 4, 8, 16, 32, 43, 64, 79, 96, 132];
 const RINGS: [(u32, &[u32]); 3] = [(64, &[2, 4, 8]), (128, &[2, 4, 8]), (256, &[2, 4])];
 /// Multiprocessors whose copies go where a word in memory says.
 const LISTED: [u32; 3] = [1, 43, 132];
+/// Multiprocessors whose copies go to both blocks of a cluster.
+const CLUSTERS: [u32; 3] = [2, 44, 132];
 /// Loads of 16 bytes that a thread has in flight, and warps.
 const LOADS: [(u32, u32); 3] = [(4, 4), (4, 16), (8, 24)];
 /// Rows of the boxes whose latency is measured.
@@ -48,6 +50,11 @@ pub fn cases() -> Vec<Case> {
         }
         list.extend(LOADS.map(|(loads, warps)| global::rate(loads, warps, blocks).cold()));
     }
+    for blocks in CLUSTERS {
+        let of = |ground| Shape { multicast: 2, ..box_of(64, ground) };
+        list.extend([1, 2, 4, 8].map(|stages| copies(of(Ground::Memory), stages, blocks).cold()));
+        list.extend([1, 4, 8].map(|stages| copies(of(Ground::Cache), stages, blocks)));
+    }
     list
 }
 
@@ -62,7 +69,8 @@ fn copies(shape: Shape, stages: u32, blocks: u32) -> Case {
     let case = loads(shape, stages, Blocks::Count(blocks), Reading::BytesPerCycle { bytes: turn.into() });
     let from = if shape.ground == Ground::Memory { "memory" } else { "cache" };
     let (rows, stage) = (shape.rows, shape.stage_name());
-    let name = format!("{from}.copies.rows{rows}{stage}.stages{stages}.blocks{blocks}");
+    let cluster = if shape.multicast > 1 { format!(".multicast{}", shape.multicast) } else { String::new() };
+    let name = format!("{from}.copies.rows{rows}{cluster}{stage}.stages{stages}.blocks{blocks}");
     let turns = (Ground::BYTES / (i64::from(turn) * i64::from(blocks))) as u32;
     let axes = [("blocks", blocks.into()), ("in_flight", f64::from(stages * shape.stage()))];
     Case { name, group: "memory", ..case }.axes(&axes).turns([turns / 4, turns])

@@ -47,7 +47,9 @@ fn pair(first: Opcode, second: Opcode) -> Case {
 
 /// All of it.
 pub fn cases() -> Vec<Case> {
-    use Opcode::{AddF16x2, Ex2F32, FmaF32, Prmt, Xor};
+    use Opcode::{
+        AddF16x2, Ex2F32, F32FromS32, FmaF32, LowE4m3, LowF16, MaxF32, PackBf16, Prmt, S32FromF32, Xor,
+    };
     let pairs = [
         (Xor, FmaF32),
         (Xor, AddF16x2),
@@ -56,6 +58,10 @@ pub fn cases() -> Vec<Case> {
         (Prmt, AddF16x2),
         (FmaF32, AddF16x2),
         (FmaF32, Ex2F32),
+        (S32FromF32, Ex2F32),
     ];
-    pairs.map(|(first, second)| pair(first, second)).into()
+    // Which unit has conversions and comparisons: the one beside which they take as long as both of them.
+    let placed = [PackBf16, LowF16, LowE4m3, F32FromS32, MaxF32];
+    let beside = placed.into_iter().flat_map(|op| [Prmt, FmaF32, Ex2F32].map(|other| (op, other)));
+    pairs.into_iter().chain(beside).map(|(first, second)| pair(first, second)).collect()
 }

@@ -148,13 +148,22 @@ struct Turn {
     repeats: u32,
     /// Each is waited for down to so many groups.
     left: i64,
-    /// Logic instructions of each thread beside a group.
-    beside: u32,
+    /// What each thread executes behind a group, and how often.
+    beside: Option<(Opcode, u32)>,
+}
+
+/// Instructions of four streams in turn, which the assembler can neither merge nor drop.
+fn work(c: &mut Cursor<'_, '_>, op: Opcode, times: u32, streams: &mut [Value]) {
+    for k in 0..times as usize {
+        let (x, y) = (streams[k % 4], streams[(k + 1) % 4]);
+        let args = [x, y, x];
+        streams[k % 4] = c.op(op, &args[..op.args().len()], Ty::B32);
+    }
 }
 
 /// Many products, whose waits are hidden, and one at a time.
-const STREAM: Turn = Turn { warpgroups: 1, steps: GROUP, repeats: GROUPS, left: 1, beside: 0 };
-const SINGLE: Turn = Turn { warpgroups: 1, steps: 1, repeats: CHAIN, left: 0, beside: 0 };
+const STREAM: Turn = Turn { warpgroups: 1, steps: GROUP, repeats: GROUPS, left: 1, beside: None };
+const SINGLE: Turn = Turn { warpgroups: 1, steps: 1, repeats: CHAIN, left: 0, beside: None };
 
 fn case(shape: Shape, kind: &str, turn: Turn) -> Case {
     let Turn { warpgroups, steps, repeats, left, beside } = turn;
@@ -169,21 +178,20 @@ fn case(shape: Shape, kind: &str, turn: Turn) -> Case {
                 let regs = shape.regs();
                 let words: Vec<Value> = (0..i64::from(regs)).map(|_| c.imm(0)).collect();
                 let acc = c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs)]));
-                let logic = [0, 1, 2, 3].map(|k| c.add_imm(env.thread, k));
-                if beside > 0 { [vec![acc], logic.to_vec()].concat() } else { vec![acc] }
+                let streams = [0, 1, 2, 3].map(|k| c.add_imm(env.thread, k));
+                if beside.is_some() { [vec![acc], streams.to_vec()].concat() } else { vec![acc] }
             },
             |c, _, carried| {
-                let (mut acc, mut logic) = (carried[0], carried[1..].to_vec());
+                let (mut acc, mut streams) = (carried[0], carried[1..].to_vec());
                 for _ in 0..repeats {
                     let Some(o) = held.get() else { break };
                     acc = group(c, shape, &o, acc, steps);
-                    for k in 0..beside as usize {
-                        let (x, y) = (logic[k % 4], logic[(k + 1) % 4]);
-                        logic[k % 4] = c.op(Opcode::Xor, &[x, y], Ty::B32);
+                    if let Some((op, times)) = beside {
+                        work(c, op, times, &mut streams);
                     }
                     wait(c, left);
                 }
-                [vec![acc], logic].concat()
+                [vec![acc], streams].concat()
             },
             // Without it, ptxas waits in the loop before the accumulator is read after the loop.
             |c, _, _| wait(c, 0),
@@ -207,15 +215,24 @@ fn case(shape: Shape, kind: &str, turn: Turn) -> Case {
 const ALL_COLUMNS: u32 = 512;
 const REGISTERS: u32 = 400;
 
-/// Short groups beside logic instructions, as weights are converted.
+/// Columns, and warpgroups that fill the tensor cores with groups of four products.
+const BESIDE: [(u16, u32); 6] = [(8, 7), (16, 7), (32, 7), (64, 4), (128, 3), (256, 2)];
+/// What threads execute for each product.
+const WORK: [(Opcode, &[u32]); 3] =
+    [(Opcode::Prmt, &[4, 8, 16, 32]), (Opcode::FmaF32, &[8, 16, 32, 64]), (Opcode::Ex2F32, &[4, 8])];
+
+/// Short groups beside other instructions, as weights are converted and as scores are scaled.
 fn beside() -> Vec<Case> {
     let mut all = Vec::new();
-    for (n, warpgroups) in [(8, 7), (16, 7), (32, 7), (64, 4), (128, 2)] {
-        for (steps, logic) in [(2, 20), (2, 40), (4, 40), (4, 80)] {
-            let shape = Shape { name: "f16", elem: Elem::F16, acc: Elem::F32, n, shared_a: false };
-            let turn = Turn { warpgroups, steps, repeats: 8, left: 1, beside: logic };
+    for (shared_a, (n, warpgroups)) in [false, true].into_iter().flat_map(|a| BESIDE.map(|b| (a, b))) {
+        for (op, times) in WORK.iter().flat_map(|&(op, times)| times.iter().map(move |&t| (op, t))) {
+            let shape = Shape { name: "f16", elem: Elem::F16, acc: Elem::F32, n, shared_a };
+            let steps = if n < 256 { 4 } else { 2 };
+            let work = Some((op, times * u32::from(steps)));
+            let turn = Turn { warpgroups, steps, repeats: 4, left: 1, beside: work };
+            let kind = format!("beside.{}.{times}", op.name());
+            let made = case(shape, &kind, turn);
             let axes = [("n", n.into()), ("warpgroups", warpgroups.into()), ("steps", steps.into())];
-            let made = case(shape, &format!("warpgroups{warpgroups}.steps{steps}.logic{logic}"), turn);
             let name = made.name.replacen("wgmma", "turns", 1);
             all.push(Case { name, group: "turns", ..made }.axes(&axes));
         }
@@ -238,7 +255,7 @@ fn turns() -> Vec<Case> {
                 }
                 let shape = Shape { name: "f16", elem: Elem::F16, acc: Elem::F32, n, shared_a };
                 let repeats = u32::from(2 * GROUP / steps);
-                let turn = Turn { warpgroups, steps, repeats, left: 1, beside: 0 };
+                let turn = Turn { warpgroups, steps, repeats, left: 1, beside: None };
                 let axes = [("n", n.into()), ("warpgroups", warpgroups.into()), ("steps", steps.into())];
                 let made = case(shape, &format!("warpgroups{warpgroups}.steps{steps}"), turn);
                 let name = made.name.replacen("wgmma", "turns", 1);
