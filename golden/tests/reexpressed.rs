@@ -341,7 +341,8 @@ const CASES: &[Case] = &[
     attention("every block masked", &[SELECTED], 1.1),
     attention("ascending", &[ASCENDING], 1.1),
     attention("head 40", &[HEAD_40], 0.95),
-    attention("head 72", &[HEAD_72], 1.09),
+    // Its rows are padded to 80: the threads' work is that of the text, beside fewer products.
+    attention("head 72", &[HEAD_72], 1.16),
     attention("head 80", &[HEAD_80], 0.95),
     attention("head 256, tile 48", &[HEAD_256], 2.14),
     attention("head 96", &[HEAD_96], 1.1),

@@ -1,6 +1,5 @@
 //! Predictions beside what was measured: the errors may not grow.
 
-use std::collections::BTreeSet;
 use warplift::Options;
 use warplift::ir::target::SM90A;
 use warplift::kernels::find;
@@ -9,33 +8,10 @@ use warplift::problem::Sizes;
 use warplift_lab::bench::micro::update_chapter;
 use warplift_lab::bench::predicted::predictions;
 
-/// The median of all figures today, as a part of the measurement, and the error beyond which a launch is named. They only
-/// sink: rates change by a measurement, never for a bar.
-const MEDIAN: f64 = 0.051;
-const WORST: f64 = 0.25;
-
-/// Launches that are further off, with the reason as far as it is known; and the worst of them.
-const FAR: &[(&str, &str)] = &[
-    (
-        "a16w4 m=32,n=28672,k=4096, `BM = 32`",
-        "conversion beside short products: products read registers, which `turns` shows and the walk does not know fully",
-    ),
-    ("a16w4 m=32,n=6144,k=4096, `BM = 32`", "as above"),
-    ("a16w4[u4=u6;8.0=32.0] m=16,n=28672,k=4096", "as above"),
-    (
-        "gemm m=512,n=512,k=512, `BM = 32, BN = 64, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1`",
-        "8 iterations in 3 us: a launch in a graph costs less than the 4,700 cycles of one alone",
-    ),
-    (
-        "gemm m=64,n=12672,k=7168, `BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1 kernel: cluster 2`",
-        "copies from device memory to both blocks of a cluster: not measured yet",
-    ),
-    (
-        "gemm m=64,n=4096,k=7168, `BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1 kernel: cluster 2`",
-        "as above",
-    ),
-];
-const FARTHEST: f64 = 0.341;
+/// The median of all figures today, as a part of the measurement, and the largest error. They only sink: rates change by a
+/// measurement, never for a bar.
+const MEDIAN: f64 = 0.0475;
+const WORST: f64 = 0.248;
 
 /// Cycles that a launch of these is predicted to take, without the launch itself: they move only with a reason in the lab
 /// book.
@@ -68,12 +44,8 @@ fn predictions_are_near_what_was_measured() {
     }
     assert!(table.rows().len() >= 420, "every line is a row");
     assert!(table.median() <= MEDIAN, "median {}", table.median());
-    let far = table.rows().iter().filter(|r| r.error() > WORST);
-    let far: BTreeSet<String> = far.map(|r| format!("{} {}", r.kernel, r.sizes)).collect();
-    let known: BTreeSet<String> = FAR.iter().map(|&(launch, _)| launch.to_owned()).collect();
-    assert_eq!(far, known, "launches whose prediction is further off than {WORST}");
     let worst = table.worst().unwrap();
-    assert!(worst.error() <= FARTHEST, "{worst:?}");
+    assert!(worst.error() <= WORST, "{worst:?}");
     page_says(&table.to_string());
     page_shows_figures();
 }

@@ -28,6 +28,8 @@ pub struct Facts {
     pub unit: Option<Unit>,
     /// Cycles in which a scheduler issues it.
     pub issued: f64,
+    /// The same of what takes no unit of the scheduler: products of warpgroups, barriers, groups and branches.
+    pub slots: f64,
     /// Cycles that a scheduler's unit is taken.
     pub busy: f64,
     /// Cycles until its result is there.
@@ -42,7 +44,7 @@ pub fn read_facts(func: &Func<'_>, target: &Target) -> SecondaryMap<Inst, Facts>
     let addresses = made_to_addresses(func);
     for (inst, data) in func.insts.iter() {
         let for_addresses = data.results.iter().any(|r| addresses.contains(r));
-        facts[inst] = Facts { for_addresses, ..facts_of(func, data, target) };
+        facts[inst] = Facts { for_addresses, slots: slots(data), ..facts_of(func, data, target) };
     }
     facts
 }
@@ -114,6 +116,18 @@ fn issues(row: &Row, data: &InstData<'_>) -> f64 {
     let pieces = row.syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
     let zeros = usize::from(data.guard.is_some()) * data.results.len();
     (pieces.count().max(1) + zeros) as f64
+}
+
+/// Instructions of what takes no unit of the scheduler. Waiting for a phase is a try and a branch.
+fn slots(data: &InstData<'_>) -> f64 {
+    use Opcode::*;
+    match (data.op, &data.attr) {
+        (Wgmma, Attr::Wgmma(attr)) => attr.instructions().into(),
+        (MbarWait, _) => 2.0,
+        (MbarExpectTx | MbarArrive | MbarArriveRemote | BrIf, _) => 1.0,
+        (WgmmaCommit | WgmmaWait | BulkCommit | BulkWait | BulkWaitRead, _) => 1.0,
+        _ => 0.0,
+    }
 }
 
 /// Whether it computes scalars that are equal in a warp.

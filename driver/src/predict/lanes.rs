@@ -31,6 +31,11 @@ impl Known {
         Self { value: number.map(|n| n.first), pattern, ..Self::default() }
     }
 
+    /// When a part of its registers can be used: they become ready one after another.
+    pub fn until(&self, part: f64) -> f64 {
+        self.first + part.min(1.0) * (self.ready - self.first)
+    }
+
     fn number(&self) -> Option<Number> {
         self.value.map(|first| Number { first, pattern: self.pattern })
     }

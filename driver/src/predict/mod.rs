@@ -61,7 +61,7 @@ use units::Units;
 use updates::{Arrival, busiest};
 use walk::{Program, Walked};
 use warp::UNKNOWN_TRIPS;
-use warplift_ir::machine::Scheduled;
+use warplift_ir::machine::{Attr, Scheduled};
 use warplift_ir::manifest::Manifest;
 use warplift_ir::plural;
 use warplift_ir::target::{Clock, Target, Unit};
@@ -86,8 +86,8 @@ const SAMPLED: u64 = 36_000;
 pub struct Prediction {
     /// Cycles of a multiprocessor from the first block's start to the last one's end, and of the launch.
     pub cycles: f64,
-    /// Cycles of these that overlap the launch before, in a stream of such launches: those of the launch, and what comes
-    /// before `griddepcontrol.wait`. 0 where a launch begins when the one before has ended.
+    /// Cycles of these that overlap the launch before, in a stream of such launches: with `pdl` those of the launch, and what
+    /// comes before `griddepcontrol.wait`; else a part of the launch's own, where its blocks are short.
     pub overlap: f64,
     /// The clock of such work, GHz.
     pub clock: Clock,
@@ -205,7 +205,8 @@ pub fn walk_alone(
     let grid = [i64::from(blocks), 1, 1];
     let program = Program::new(scheduled, target, Launch::from(sizes), grid);
     let shares = if cold { vec![1.0; scheduled.launch.params.len()] } else { Vec::new() };
-    let scene = Scene { multiprocessors: blocks.min(target.multiprocessors), single: true, shares };
+    let multiprocessors = blocks.min(target.multiprocessors);
+    let scene = Scene { shares, ..Scene::new(multiprocessors, true) };
     let mut walks = Walks::new(program, target, 1, 1, scene);
     let (cost, _, walked) = walks.cost([0; 3])?;
     Ok(cost.together.max(walks.updating(grid, &walked)?))
@@ -230,7 +231,8 @@ fn walk_blocks(
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
     let program = Program::new(scheduled, target, given, grid);
-    let scene = Scene::new(blocks.min(multiprocessors), resident == 1);
+    let part = if multicasts(scheduled) { target.estimates.multicast_memory } else { 1.0 };
+    let scene = Scene { part, ..Scene::new(blocks.min(multiprocessors), resident == 1) };
     let mut walks = Walks::new(program, target, resident, waves, scene);
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let end = walks.end(grid, blocks, first, &walked);
@@ -239,11 +241,9 @@ fn walk_blocks(
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
     let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
     let end = end.max(walks.updating(grid, &walked)?);
-    let memory = floor.memory + again / rate;
+    let memory = (floor.memory + again / rate) / part;
     let start = target.estimates.start_cycles;
-    let before_wait = walked.before_wait.filter(|_| scheduled.launch.pdl);
-    // Device memory is idle from the end of one launch to the wait's end in the next, so its own time does not overlap.
-    let hides = before_wait.map_or(0.0, |cycles| cycles + start - target.estimates.overlapped_start_cycles);
+    let hides = overlapping(scheduled, &walked, end, target);
     let prediction = Prediction {
         clock: Clock::default(),
         cycles: start + end.max(memory),
@@ -266,6 +266,22 @@ fn walk_blocks(
         roles: walked.roles,
     };
     Ok(prediction.clocked(target))
+}
+
+/// Cycles by which a launch's blocks, which take so long, overlap the launch before in a stream of such launches.
+/// Device memory is idle from the end of one launch to the wait's end in the next, so its own time does not overlap.
+fn overlapping(scheduled: &Scheduled<'_>, walked: &Walked, end: f64, target: &Target) -> f64 {
+    let estimates = &target.estimates;
+    match walked.before_wait.filter(|_| scheduled.launch.pdl) {
+        Some(cycles) => cycles + estimates.start_cycles - estimates.overlapped_start_cycles,
+        None => estimates.start_cycles - estimates.streamed_start(end),
+    }
+}
+
+/// Whether blocks of a cluster copy to each other.
+fn multicasts(scheduled: &Scheduled<'_>) -> bool {
+    let mut insts = scheduled.roles.iter().flat_map(|role| role.func.insts.values());
+    insts.any(|data| matches!(&data.attr, Attr::Tma(tma) if tma.multicast != 0))
 }
 
 /// The part of the places that the last of so many waves fills.

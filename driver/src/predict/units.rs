@@ -18,13 +18,13 @@ pub struct Units {
     free: [f64; UNITS],
     /// Each one that was taken, and for how many cycles.
     busy: Busy,
-    /// When the last product has read its left operand from registers.
-    products: f64,
+    /// When the last product ends, and the share of its time in which it moves registers.
+    products: (f64, f64),
 }
 
 impl Units {
     pub fn new(resident: u32, schedulers: u32) -> Self {
-        Self { resident, schedulers, free: [0.0; UNITS], busy: [None; UNITS], products: 0.0 }
+        Self { resident, schedulers, free: [0.0; UNITS], busy: [None; UNITS], products: (0.0, 0.0) }
     }
 
     /// Warps of all resident blocks' roles of `warps` that share a scheduler.
@@ -37,14 +37,24 @@ impl Units {
         self.resident.into()
     }
 
-    /// Until when products of warpgroups read their left operands from registers.
-    pub fn reads_registers(&mut self, until: f64) {
-        self.products = self.products.max(until);
+    /// Products of a warpgroup run until then, and move their accumulators and fragments for a share of that time.
+    pub fn moves_registers(&mut self, until: f64, share: f64) {
+        if until > self.products.0 {
+            self.products = (until, share);
+        }
     }
 
-    /// Whether one does at a time.
-    pub fn is_reading_registers(&self, at: f64) -> bool {
-        self.products > at
+    /// How many times the cycles that a unit takes for an instruction: while products move registers no other instruction
+    /// reads any. Special functions read theirs once in many cycles and lose half as much; other units wait for no registers.
+    pub fn slower(&self, unit: Unit, at: f64) -> f64 {
+        let (until, share) = self.products;
+        let lost = match unit {
+            _ if until <= at => 0.0,
+            Unit::None | Unit::Alu | Unit::Fma => share,
+            Unit::Sfu => share / 2.0,
+            _ => 0.0,
+        };
+        1.0 / (1.0 - lost)
     }
 
     /// Takes a unit for so many cycles, from `at` or when it is free; returns when that begins.

@@ -21,8 +21,10 @@ use std::collections::BTreeSet;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Func, Inst, Role, Scheduled};
 use warplift_ir::manifest::Param;
-use warplift_ir::target::{Opcode, Target};
+use warplift_ir::target::{Opcode, Target, Unit};
 
+/// Cycles that a warp waits for operands before others that are behind it go on.
+const YIELDS: f64 = 2.0;
 /// Instructions of all roles after which a walk is cut short; the rest is estimated.
 const CUT: u64 = 36_000;
 /// What a number that is computed lane by lane costs, in instructions whose numbers all lanes share.
@@ -319,7 +321,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         (half, behind): (&[Pace], Option<&[Pace]>),
     ) -> Option<f64> {
         let open = warps.iter().enumerate().filter(|(_, w)| !w.ended);
-        let (k, _) = open.min_by_key(|(_, w)| w.issued)?;
+        let (k, _) = open.min_by_key(|(_, w)| (copies(w.func), w.issued))?;
         let (now, issued) = (warps[k].now, warps[k].issued);
         let arrivals = self.updates.arrivals();
         let rest = self.rest(&mut warps[k]);
@@ -380,18 +382,25 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
 
     /// One instruction, or none if it waits for what has not come.
     fn step(&mut self, warp: &mut Warp<'l, 'a>, units: &mut Units) -> Result<(), PredictError> {
+        let (func, inst) = (warp.func, warp.next());
+        let (data, facts) = (&func.insts[inst], &warp.facts[inst]);
+        // Whoever comes first takes a unit first.
+        let waits = warp.due(data, facts) - warp.now;
+        warp.now += waits;
+        if waits > YIELDS {
+            return Ok(());
+        }
         self.steps += 1;
         if self.effort() > STEPS {
             return Err(PredictError::Long);
         }
-        let (func, inst) = (warp.func, warp.next());
-        let (data, facts) = (&func.insts[inst], &warp.facts[inst]);
         if warp.known.skips(data.guard, &self.patterns) {
             warp.issued += 1;
             warp.results(data, Some(Number::same(0)), warp.now);
             warp.at += 1;
             return Ok(());
         }
+        let at = warp.now;
         if data.op == Opcode::MbarWait && !self.wait(warp, data) {
             warp.blocked = true;
             return Ok(());
@@ -403,6 +412,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         warp.issued += 1;
         if !facts.passes {
             warp.catch_up();
+        }
+        if facts.slots > 0.0 {
+            units.take(Unit::None, at, facts.slots * warp.share);
         }
         match data.op {
             Opcode::Ret | Opcode::Trap => warp.ended = true,

@@ -123,7 +123,7 @@ impl<'s, 'a> Warp<'s, 'a> {
         let part = f64::from(piece) / f64::from((pieces - 1).max(1));
         let ready = |v: &Value| {
             let known = &self.known[*v];
-            if pieces == 1 { known.ready } else { known.first + part * (known.ready - known.first) }
+            if pieces == 1 { known.ready } else { known.until(part) }
         };
         data.args.iter().map(ready).fold(self.now, f64::max)
     }
@@ -133,9 +133,52 @@ impl<'s, 'a> Warp<'s, 'a> {
         data.args.iter().map(|&v| self.known[v].first).fold(self.now, f64::max)
     }
 
+    /// When the first and all registers are there of what only gives registers other names: a slice's are some of its operand's,
+    /// which become ready one after another.
+    pub fn moved(&self, data: &InstData<'_>) -> (f64, f64) {
+        let (Opcode::Slice, Attr::Imm(from), [whole]) = (data.op, &data.attr, data.args) else {
+            return (self.firsts(data), self.operands(data));
+        };
+        let known = &self.known[*whole];
+        let regs = |v: Value| f64::from(self.func.ty(v).regs().max(1) - 1);
+        let (from, last) = (*from as f64, regs(*whole).max(1.0));
+        (known.until(from / last), known.until((from + regs(data.results[0])) / last))
+    }
+
+    /// When the registers of an operand are there that a row reads: of a fragment that is larger than the result only those
+    /// that its map names.
+    fn read(&self, data: &InstData<'_>, k: usize) -> f64 {
+        let known = &self.known[data.args[k]];
+        if known.ready <= self.now || data.maps.is_empty() {
+            return known.ready;
+        }
+        let all = self.func.ty(data.args[k]).regs() as u16;
+        let times = data.results.first().map_or(1, |&r| self.func.ty(r).regs().max(1)) as u16;
+        let last = data.maps.get(k).and_then(|map| (0..times).filter_map(|i| map.at(i)).max());
+        match last.filter(|_| times < all) {
+            Some(last) => known.until(f64::from(last) / f64::from(all - 1)),
+            None => known.ready,
+        }
+    }
+
+    /// Whether an instruction holds up its warp until its operands are there. What waits for memory lets others pass. Others do
+    /// not wait at a block's barrier for a number that is put into a word for them, so it is put there at once.
+    fn holds(&self, data: &InstData<'_>, facts: &Facts) -> bool {
+        !(facts.free || data.op == Opcode::StShared || facts.passes && self.waits_for_memory(data))
+    }
+
+    /// When its next instruction can begin.
+    pub fn due(&self, data: &InstData<'_>, facts: &Facts) -> f64 {
+        match facts.pieces {
+            _ if !self.holds(data, facts) => self.now,
+            0 | 1 => self.operands(data),
+            pieces => self.operands_of(data, self.piece.0, pieces),
+        }
+    }
+
     /// When all operands are there.
     pub fn operands(&self, data: &InstData<'_>) -> f64 {
-        data.args.iter().map(|&v| self.known[v].ready).fold(self.now, f64::max)
+        (0..data.args.len()).map(|k| self.read(data, k)).fold(self.now, f64::max)
     }
 
     /// The value of an operand, if there is one and it is known.
@@ -231,11 +274,6 @@ impl Groups {
     /// Closes the open group.
     pub fn commit(&mut self) {
         self.ends.push(self.open);
-    }
-
-    /// When the last group ends.
-    pub fn last(&self) -> Option<f64> {
-        self.ends.last().copied()
     }
 
     /// Goes on when at most `left` groups are in flight.

@@ -365,10 +365,14 @@ pub struct WgmmaAttr {
 }
 
 impl WgmmaAttr {
+    /// Instructions that it stands for.
+    pub fn instructions(&self) -> u32 {
+        u32::from(self.m_atoms) * u32::from(self.n_atoms) * u32::from(self.k_steps)
+    }
+
     /// Cycles that the tensor cores need for the tile product of one warpgroup.
     pub fn cycles(&self, rates: &Rates) -> f64 {
-        let atoms = u32::from(self.m_atoms) * u32::from(self.n_atoms) * u32::from(self.k_steps);
-        f64::from(atoms) * rates.product(self.n.into(), self.a.is_some())
+        f64::from(self.instructions()) * rates.product(self.n.into(), self.a.is_some())
     }
 }
 

@@ -47,12 +47,16 @@ pub static SM90A: Target = Target {
     rates: RATES,
     estimates: Estimates {
         start_cycles: 4700.0,
+        streamed_start: (1720.0, 0.25),
         // Times of `a16w4` on layers of 10 blocks (docs/performance.md), by a line through k = 4096 and 14336: 1.06 to 1.38
         // us at k = 0, of which 1,900 cycles are the block's own begin and end.
         overlapped_start_cycles: 500.0,
         cluster_start_cycles: 1900.0,
+        multicast_memory: 0.8,
         product_issue_cycles: 13.0,
         products_ahead: 2,
+        accumulator_columns: 4.0,
+        fragment_ports: 1.7,
         beside_products: 0.58,
         meeting_cycles: 60.0,
         product_rate: 2048.0,
@@ -249,17 +253,17 @@ static ROWS: Rows = rows! {
     MaxBf16x2 "max.bf16x2 $d, $0, $1" Alu 4 2 70 "";
     NegBf16x2 "neg.bf16x2 $d, $0" Fma 4 2 70 "";
     AbsBf16x2 "abs.bf16x2 $d, $0" Fma 4 2 70 "";
-    PackF16 "cvt.rn.f16x2.f32 $d, $0, $1" Sfu 6 4 70 "F2FP";
-    PackBf16 "cvt.rn.bf16x2.f32 $d, $0, $1" Sfu 6 4 70 "F2FP";
-    LowF16 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.f32.f16 $d, l; }" Sfu 6 4 10 "";
-    HighF16 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.f32.f16 $d, h; }" Sfu 6 4 10 "";
+    PackF16 "cvt.rn.f16x2.f32 $d, $0, $1" Alu 6 4 70 "F2FP";
+    PackBf16 "cvt.rn.bf16x2.f32 $d, $0, $1" Alu 6 4 70 "F2FP";
+    LowF16 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.f32.f16 $d, l; }" Fma 6 4 10 "";
+    HighF16 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.f32.f16 $d, h; }" Fma 6 4 10 "";
     LowBf16 "shl.b32 $d, $0, 16" Alu 4 2 10 "";
     HighBf16 "and.b32 $d, $0, 0xffff0000" Alu 4 2 10 "";
-    F32FromS32 "cvt.rn.f32.s32 $d, $0" Sfu 6 8 10 "I2FP";
-    F32FromU32 "cvt.rn.f32.u32 $d, $0" Sfu 6 8 10 "I2FP";
-    LowE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, l; }" Sfu 6 4 78 "F2FP";
-    HighE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, h; }" Sfu 6 4 78 "F2FP";
-    PackE4m3 "{ .reg .b16 p; cvt.rn.satfinite.e4m3x2.f32 p, $0, $1; cvt.u32.u16 $d, p; }" Sfu 6 4 78 "F2FP";
+    F32FromS32 "cvt.rn.f32.s32 $d, $0" Alu 6 8 10 "I2FP";
+    F32FromU32 "cvt.rn.f32.u32 $d, $0" Alu 6 8 10 "I2FP";
+    LowE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, l; }" Alu 6 4 78 "F2FP";
+    HighE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, h; }" Alu 6 4 78 "F2FP";
+    PackE4m3 "{ .reg .b16 p; cvt.rn.satfinite.e4m3x2.f32 p, $0, $1; cvt.u32.u16 $d, p; }" Alu 6 4 78 "F2FP";
     S32FromF32 "cvt.rzi.s32.f32 $d, $0" Sfu 6 8 10 "F2I";
     U32FromF32 "cvt.rzi.u32.f32 $d, $0" Sfu 6 8 10 "F2I";
     LdGlobal8 "ld.global.u8 $d, [$0$o]" Lsu 500 4 10 "LDG";

@@ -17,7 +17,7 @@ use crate::predict::units::Units;
 use crate::predict::warp::{Warp, offset};
 use warplift_ir::machine::{Attr, InstData};
 use warplift_ir::manifest::Param;
-use warplift_ir::target::{Opcode, Rates, Unit};
+use warplift_ir::target::{Opcode, Target, Unit};
 
 /// Bytes that a multiprocessor has asked of global memory, or sent there, before its warps are held up: so many were in
 /// flight in docs/microbenchmarks.md (`global.bandwidth.memory.loads8.warps24`).
@@ -42,19 +42,16 @@ impl<'a> Walk<'_, '_, 'a> {
             return false;
         }
         let start = warp.operands_of(data, done, pieces);
-        let issued = facts.issued / f64::from(pieces) * self.slower(units, start);
-        let own = facts.busy / f64::from(pieces);
+        let issued = facts.issued / f64::from(pieces) * units.slower(Unit::None, start);
+        let own = facts.busy / f64::from(pieces) * units.slower(unit, start);
         let slot = units.take(Unit::None, start, issued * warp.share);
         let begins = units.take(unit, slot, own * warp.share);
-        warp.now = begins + own.max(issued);
-        let first = if done == 0 { warp.now + facts.latency } else { warp.piece.1 };
+        let end = begins + own.max(issued);
+        // Other rows go on meanwhile: the assembler mixes them.
+        warp.now = slot + issued;
+        let first = if done == 0 { end + facts.latency } else { warp.piece.1 };
         warp.piece = (done + 1, first);
         true
-    }
-
-    /// How many times the cycles an instruction takes to issue: beside products that read registers it shares their ports.
-    pub(super) fn slower(&self, units: &Units, at: f64) -> f64 {
-        if units.is_reading_registers(at) { 1.0 / self.target.estimates.beside_products } else { 1.0 }
     }
 
     pub(super) fn wait(&self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>) -> bool {
@@ -96,7 +93,7 @@ impl<'a> Walk<'_, '_, 'a> {
                 self.barriers.update(at, lanes * i64::from(warp.warps), 0, time);
                 warp.now = start + 1.0;
             }
-            Opcode::Wgmma => multiply(warp, data, &self.target.rates, units, start),
+            Opcode::Wgmma => multiply(warp, data, self.target, units, start),
             Opcode::WgmmaCommit => warp.products.commit(),
             Opcode::WgmmaWait => warp.products.hold(&mut warp.now, immediate(data)),
             Opcode::TmaLoad | Opcode::BulkLoad | Opcode::TmaStore => self.copy(warp, data, units, start),
@@ -112,10 +109,13 @@ impl<'a> Walk<'_, '_, 'a> {
         let place =
             coordinates.try_fold(0, |at: i64, &v| Some(at.wrapping_mul(SPREAD) ^ warp.known[v].value?));
         let bytes = f64::from(tma.bytes);
+        // A bulk copy has an address, and no map.
+        let address = warp.value(data, 2).filter(|_| data.op == Opcode::BulkLoad);
+        let parameter = address.and_then(parameter_at).map_or(tma.map, |(parameter, _)| parameter);
         let fresh = match place {
-            Some(place) => self.requests.add(tma.map, pointer(tma.map) ^ place, bytes),
+            Some(place) => self.requests.add(parameter, pointer(parameter) ^ place, bytes),
             None => {
-                self.requests.add_elsewhere(tma.map, bytes);
+                self.requests.add_elsewhere(parameter, bytes);
                 true
             }
         };
@@ -134,7 +134,7 @@ impl<'a> Walk<'_, '_, 'a> {
         // What the block asks for the first time comes from device memory.
         let latency = if fresh {
             let way = if data.op == Opcode::BulkLoad { Way::Bulk } else { Way::Box };
-            self.memory.ask(way, tma.map, begins, bytes * units.blocks())
+            self.memory.ask(way, parameter, begins, bytes * units.blocks())
         } else {
             rates.copy_latency
         };
@@ -164,8 +164,8 @@ impl<'a> Walk<'_, '_, 'a> {
         let guess = if number.is_none() { self.guess(warp, data, facts) } else { None };
         let source = warp.source(data);
         if facts.free {
-            let first = if data.op == Opcode::Slice { start } else { warp.firsts(data) };
-            let known = Known { first, ready: start, source, guess, ..Known::of(number) };
+            let (first, ready) = warp.moved(data);
+            let known = Known { first, ready, source, guess, ..Known::of(number) };
             return data
                 .results
                 .iter()
@@ -177,11 +177,14 @@ impl<'a> Walk<'_, '_, 'a> {
         // What waits for memory lets others pass.
         let late = facts.passes && warp.waits_for_memory(data);
         let issue = if late { warp.now } else { start };
-        let (cycles, issued) = (cycles * part, facts.issued * part * self.slower(units, issue));
+        let cycles = cycles * part * units.slower(unit, issue);
+        let issued = facts.issued * part * units.slower(Unit::None, issue);
         let slot = units.take(Unit::None, issue, issued * share);
         let begins = units.take(unit, slot, cycles);
         // Warps of other blocks on this scheduler go on while this one waits.
         let own = (cycles / share).max(issued);
+        // The assembler moves others between what waits for a unit.
+        let queued = if facts.passes && facts.access.is_none() { Some(f64::INFINITY) } else { queued };
         warp.now = queued.map_or(begins + own, |cycles| slot.max(begins - cycles) + issued);
         let ready = begins.max(start) + own + latency;
         if late {
@@ -438,19 +441,15 @@ struct Occupies {
     queued: Option<f64>,
 }
 
-fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, rates: &Rates, units: &mut Units, start: f64) {
+fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, target: &Target, units: &mut Units, start: f64) {
     let Attr::Wgmma(attr) = &data.attr else { return };
-    // Fragments hold the warp until the group before is done.
-    let start =
-        if attr.a.is_none() { warp.products.last().map_or(start, |end| end.max(start)) } else { start };
     let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
-    let cycles = attr.cycles(rates) * groups;
+    let (n, shared) = (attr.n.into(), attr.a.is_some());
+    let cycles = attr.cycles(&target.rates) * groups;
     let begins = units.take(Unit::Tensor, start, cycles);
-    if attr.a.is_none() {
-        let reads = rates.product_register_cycles / rates.product(attr.n.into(), false);
-        units.reads_registers(begins + reads * cycles);
-    }
-    warp.products.open = begins + cycles + rates.product_latency;
+    let share = target.estimates.product_ports(n, shared) / target.rates.product(n, shared);
+    units.moves_registers(begins + cycles, share);
+    warp.products.open = begins + cycles + target.rates.product_latency;
     warp.now = start + 4.0 * f64::from(attr.k_steps);
     let ready = warp.now;
     warp.results(data, None, ready);
