@@ -5,7 +5,7 @@ use warplift::ir::target::SM90A;
 use warplift::kernels::find;
 use warplift::predict::predict;
 use warplift::problem::Sizes;
-use warplift_lab::bench::micro::update_chapter;
+use warplift_lab::bench::micro::{cases, update_chapter};
 use warplift_lab::bench::predicted::predictions;
 
 /// The median of all figures today, as a part of the measurement, and the largest error. They only sink: rates change by a
@@ -32,6 +32,30 @@ fn pinned_predictions_stay_where_they_are() {
         let ratio = (predicted.cycles - SM90A.estimates.start_cycles) / cycles;
         assert!((0.98..=1.02).contains(&ratio), "{name}: {ratio:.3} {predicted}");
         assert!(predicted.cycles >= predicted.floor.cycles, "{name}: {predicted}");
+    }
+}
+
+/// Cycles of a multiprocessor for a product and what each thread executes beside it, of docs/microbenchmarks.md.
+const BESIDE: &[(&str, f64)] = &[
+    ("turns.f16.rs.n8.beside.prmt.b32.16", 35.3),
+    ("turns.f16.rs.n16.beside.ex2.approx.ftz.f32.8", 67.0),
+    ("turns.f16.rs.n32.beside.prmt.b32.16", 41.1),
+    ("turns.f16.rs.n64.beside.fma.f32.32", 53.2),
+    ("turns.f16.rs.n128.beside.prmt.b32.32", 97.2),
+    ("turns.f16.ss.n16.beside.prmt.b32.4", 20.0),
+    ("turns.f16.ss.n64.beside.prmt.b32.16", 48.4),
+    ("turns.f16.ss.n128.beside.fma.f32.64", 100.3),
+    ("turns.f16.ss.n256.beside.prmt.b32.32", 128.0),
+];
+
+/// Alone these instructions take up to 128 cycles and the products up to 128: the sum is seldom right, and the larger is not.
+#[test]
+fn threads_wait_for_registers_that_products_move() {
+    let cases = cases();
+    for &(name, measured) in BESIDE {
+        let case = cases.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("{name}"));
+        let ratio = case.predicted().unwrap() / measured;
+        assert!((0.88..=1.12).contains(&ratio), "{name}: {ratio:.3}");
     }
 }
 

@@ -32,7 +32,7 @@ impl Known {
     }
 
     /// When a part of its registers can be used: they become ready one after another.
-    pub fn until(&self, part: f64) -> f64 {
+    pub fn ready_part(&self, part: f64) -> f64 {
         self.first + part.min(1.0) * (self.ready - self.first)
     }
 

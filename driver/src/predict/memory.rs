@@ -27,14 +27,14 @@ pub struct Scene {
     /// The part that device memory moves of what blocks ask for first, by parameter: others ask for the rest. Empty where
     /// device memory is of no account.
     pub shares: Vec<f64>,
-    /// The part of device memory's rate that they get.
-    pub part: f64,
+    /// How many times as long device memory takes to answer them.
+    pub slowdown: f64,
 }
 
 impl Scene {
     /// So many multiprocessors with blocks, and no account of device memory.
     pub fn new(multiprocessors: u32, single: bool) -> Self {
-        Self { multiprocessors, single, shares: Vec::new(), part: 1.0 }
+        Self { multiprocessors, single, shares: Vec::new(), slowdown: 1.0 }
     }
 }
 
@@ -88,8 +88,8 @@ impl<'l> Memory<'l> {
         // Of several blocks that ask for the same all wait if they ask at once, and the first if they are far apart: taken
         // is the geometric mean.
         let waiting = if self.scene.single { share.sqrt() * (slower - 1.0) } else { 0.0 };
-        let part = if self.scene.shares.is_empty() { 1.0 } else { self.scene.part };
-        let answer = latency * (1.0 + waiting) / part;
+        let slowdown = if share > 0.0 { self.scene.slowdown } else { 1.0 };
+        let answer = latency * (1.0 + waiting) * slowdown;
         if share > 0.0 {
             self.flight.push(Request { end: at + answer, bytes: share * bytes, load });
         }
@@ -118,7 +118,7 @@ mod tests {
 
     /// Bytes in a cycle of a ring of so many copies of so many bytes each.
     fn ring(multiprocessors: u32, copies: usize, bytes: f64) -> f64 {
-        let scene = Scene { multiprocessors, single: true, shares: vec![1.0], part: 1.0 };
+        let scene = Scene { multiprocessors, single: true, shares: vec![1.0], slowdown: 1.0 };
         let mut memory = Memory::new(&scene, SM90A.rates);
         let mut ends = vec![0.0; copies];
         let mut link = 0.0_f64;
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_others_have_asked_for_waits_for_no_rate() {
         let of = |share| {
-            let scene = Scene { multiprocessors: 132, single: true, shares: vec![share], part: 1.0 };
+            let scene = Scene { multiprocessors: 132, single: true, shares: vec![share], slowdown: 1.0 };
             let mut memory = Memory::new(&scene, SM90A.rates);
             (0..100).map(|k| memory.ask(Way::Box, 0, f64::from(k), 16384.0)).fold(0.0, f64::max)
         };

@@ -3,7 +3,7 @@
 //! ```text
 //!  one warp of each warpgroup walks its role's control-flow graph: scalars are computed, branches taken
 //!    issue      in order, after the operands; resident blocks share units in lockstep
-//!    units      a time until which each is taken, common to all roles       steady state: the fullest decides
+//!    units      queues, each a time until which one is taken, common to all roles     steady state: the fullest decides
 //!    tensor     products queue; a wait holds the warp until its group is done
 //!    copies     end after engine and latency, and complete a phase of their mbarrier
 //!    barriers   phases by address, arrivals and bytes; a wait ends with the phase  latency: recurrences decide
@@ -19,7 +19,7 @@
 //!                  of them the time that the fullest unit is taken, whichever is more
 //!  device memory   each byte once, and again what comes back after more bytes than the L2 holds; where that takes a
 //!                  good part of the time, blocks are walked again as they wait for it (`memory`)
-//!  launch          a constant, measured
+//!  launch          a constant, measured; less of it where short launches follow each other
 //! ```
 //!
 //! What the block has not asked for before comes from device memory (`memory`). What waits for a load of it lets
@@ -231,23 +231,23 @@ fn walk_blocks(
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
     let program = Program::new(scheduled, target, given, grid);
-    let part = if multicasts(scheduled) { target.estimates.multicast_memory } else { 1.0 };
-    let scene = Scene { part, ..Scene::new(blocks.min(multiprocessors), resident == 1) };
+    let slowdown = if multicasts(scheduled) { target.estimates.multicast_slowdown } else { 1.0 };
+    let scene = Scene { slowdown, ..Scene::new(blocks.min(multiprocessors), resident == 1) };
     let mut walks = Walks::new(program, target, resident, waves, scene);
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let end = walks.end(grid, blocks, first, &walked);
-    let rate = target.rates.memory_bytes_per_cycle;
+    let rate = target.rates.memory_bytes_per_cycle / slowdown;
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
     let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
     let end = end.max(walks.updating(grid, &walked)?);
-    let memory = (floor.memory + again / rate) / part;
+    let memory = floor.memory * slowdown + again / rate;
     let start = target.estimates.start_cycles;
-    let hides = overlapping(scheduled, &walked, end, target);
+    let overlap = overlapping(scheduled, &walked, (end, memory), target);
     let prediction = Prediction {
         clock: Clock::default(),
         cycles: start + end.max(memory),
-        overlap: end.max(memory) - (end - hides).max(memory),
+        overlap,
         block: first.together,
         resident,
         waves,
@@ -268,14 +268,22 @@ fn walk_blocks(
     Ok(prediction.clocked(target))
 }
 
-/// Cycles by which a launch's blocks, which take so long, overlap the launch before in a stream of such launches.
-/// Device memory is idle from the end of one launch to the wait's end in the next, so its own time does not overlap.
-fn overlapping(scheduled: &Scheduled<'_>, walked: &Walked, end: f64, target: &Target) -> f64 {
+/// Cycles that overlap the launch before in a stream of such launches, whose blocks and device memory take so long. Device
+/// memory is idle from the end of one launch to the wait's end in the next, so its own time does not overlap.
+fn overlapping(
+    scheduled: &Scheduled<'_>,
+    walked: &Walked,
+    (end, memory): (f64, f64),
+    target: &Target,
+) -> f64 {
     let estimates = &target.estimates;
-    match walked.before_wait.filter(|_| scheduled.launch.pdl) {
+    let hides = match walked.before_wait.filter(|_| scheduled.launch.pdl) {
         Some(cycles) => cycles + estimates.start_cycles - estimates.overlapped_start_cycles,
-        None => estimates.start_cycles - estimates.streamed_start(end),
-    }
+        None => {
+            return if memory < end { estimates.start_cycles - estimates.streamed_start(end) } else { 0.0 };
+        }
+    };
+    end.max(memory) - (end - hides).max(memory)
 }
 
 /// Whether blocks of a cluster copy to each other.

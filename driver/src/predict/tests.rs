@@ -304,6 +304,31 @@ fn a_launch_that_may_begin_early_overlaps_the_one_before() {
     assert_eq!((plain.overlap, plain.to_string().contains("overlap")), (0.0, false));
 }
 
+/// What is left of a launch's own time in a stream is little where it does little.
+#[test]
+fn short_launches_of_a_stream_overlap() {
+    let text =
+        "mapping gemm { BM = 32, BN = 64, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1 }";
+    let mapping = parse_file(text, "short.tile").unwrap().mappings.remove(0);
+    let short = mapped("gemm", &mapping, "m=512,n=512,k=128");
+    assert!(short.overlap > 0.4 * SM90A.estimates.start_cycles, "{short}");
+    assert!(short.overlap < SM90A.estimates.start_cycles - SM90A.estimates.streamed_start_cycles, "{short}");
+    let longer = mapped("gemm", &mapping, "m=512,n=512,k=1024");
+    assert!(longer.overlap > 0.0 && longer.overlap < 0.9 * short.overlap, "{longer}");
+}
+
+/// A bulk copy has an address and no map: which array's bytes it brings follows from the address.
+#[test]
+fn packed_weights_wait_for_device_memory() {
+    let text = "mapping a16w4 { BN = 448, BM = 8, GROUP = 128
+        for t: pipeline fit, producers 1, consumers 7, chunk 32, split_k 2
+        array w: packed, stream
+        array s: staged }";
+    let mapping = parse_file(text, "packed.tile").unwrap().mappings.remove(0);
+    let p = mapped("a16w4", &mapping, "m=1,n=28672,k=4096");
+    assert!(p.block > p.memory && p.assumed.is_empty(), "{p}");
+}
+
 /// What device memory bounds takes its time at any clock; what products bound runs at theirs.
 #[test]
 fn device_memory_takes_its_time_at_any_clock() {

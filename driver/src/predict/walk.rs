@@ -24,7 +24,7 @@ use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target, Unit};
 
 /// Cycles that a warp waits for operands before others that are behind it go on.
-const YIELDS: f64 = 2.0;
+const YIELD_CYCLES: f64 = 2.0;
 /// Instructions of all roles after which a walk is cut short; the rest is estimated.
 const CUT: u64 = 36_000;
 /// What a number that is computed lane by lane costs, in instructions whose numbers all lanes share.
@@ -313,8 +313,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
 
     /// The end by what is left to issue, at the pace of the second half of what was walked: a producer begins with as many
     /// stages as its ring has. Loops whose trips are all alike would let the end be found by their counters, but trips of
-    /// an outer loop can hold more and more of an inner one, or fewer and fewer. The warp that issues least counts its own.
-    /// What a block does at a counter is no part of the pace, if it comes to none again.
+    /// an outer loop can hold more and more of an inner one, or fewer and fewer. Of those that do not copy, or of all, the
+    /// warp that issues least counts its own: a producer is a ring ahead. What a block does at a counter is no part of the
+    /// pace, if it comes to none again.
     fn counted_end(
         &mut self,
         warps: &mut [Warp<'l, 'a>],
@@ -387,7 +388,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         // Whoever comes first takes a unit first.
         let waits = warp.due(data, facts) - warp.now;
         warp.now += waits;
-        if waits > YIELDS {
+        if waits > YIELD_CYCLES {
             return Ok(());
         }
         self.steps += 1;

@@ -123,7 +123,7 @@ impl<'s, 'a> Warp<'s, 'a> {
         let part = f64::from(piece) / f64::from((pieces - 1).max(1));
         let ready = |v: &Value| {
             let known = &self.known[*v];
-            if pieces == 1 { known.ready } else { known.until(part) }
+            if pieces == 1 { known.ready } else { known.ready_part(part) }
         };
         data.args.iter().map(ready).fold(self.now, f64::max)
     }
@@ -142,7 +142,7 @@ impl<'s, 'a> Warp<'s, 'a> {
         let known = &self.known[*whole];
         let regs = |v: Value| f64::from(self.func.ty(v).regs().max(1) - 1);
         let (from, last) = (*from as f64, regs(*whole).max(1.0));
-        (known.until(from / last), known.until((from + regs(data.results[0])) / last))
+        (known.ready_part(from / last), known.ready_part((from + regs(data.results[0])) / last))
     }
 
     /// When the registers of an operand are there that a row reads: of a fragment that is larger than the result only those
@@ -156,7 +156,7 @@ impl<'s, 'a> Warp<'s, 'a> {
         let times = data.results.first().map_or(1, |&r| self.func.ty(r).regs().max(1)) as u16;
         let last = data.maps.get(k).and_then(|map| (0..times).filter_map(|i| map.at(i)).max());
         match last.filter(|_| times < all) {
-            Some(last) => known.until(f64::from(last) / f64::from(all - 1)),
+            Some(last) => known.ready_part(f64::from(last) / f64::from(all - 1)),
             None => known.ready,
         }
     }

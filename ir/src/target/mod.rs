@@ -236,18 +236,19 @@ pub struct Estimates {
     /// Cycles of a launch beyond those of its blocks: what the kernels of docs/microbenchmarks.md's table take beyond
     /// their walk, from 823 to 5610 where nothing else is missing.
     pub start_cycles: f64,
-    /// The same of a short launch in a stream of launches: of one that does nothing, and the part of the blocks' time that
-    /// it grows by. (Measured: 0.87 us for `launch.each_384_threads_200k`; on an H100, products of 512 x 512 with depths of
-    /// 128 to 4096: 1,680 to 5,830 cycles beyond walks of 2,380 to 11,770.)
-    pub streamed_start: (f64, f64),
+    /// The same of a launch that does nothing in a stream of launches (measured: 0.87 us for `launch.each_384_threads_200k`).
+    pub streamed_start_cycles: f64,
+    /// The part of the blocks' time that this grows by, up to [`Self::start_cycles`]. (Measured on an H100, products of 512 x 512
+    /// with depths of 128 to 4096: 1,680 to 5,830 cycles beyond walks of 2,380 to 11,770.)
+    pub streamed_start_growth: f64,
     /// The same of a launch that overlaps the one before (programmatic dependent launch).
     pub overlapped_start_cycles: f64,
     /// Cycles that the blocks of a cluster begin later than blocks alone. (Measured on an H100, products of 2048^3 and 4096^3
     /// with and without clusters, persistent and not: 1800 to 2070 for each wave of clusters that is launched.)
     pub cluster_start_cycles: f64,
-    /// The part of device memory's rate that is left to clusters whose blocks copy to each other. (Measured on an H100,
-    /// products of 64 rows with and without: 0.81 to 0.84 for 124 to 132 blocks, 0.90 for 66; 0.76 to 0.82 on an H200.)
-    pub multicast_memory: f64,
+    /// How many times as long device memory takes for clusters whose blocks copy to each other. (Measured on an H100, products
+    /// of 64 rows with and without: 1.19 to 1.24 for 124 to 132 blocks, 1.11 for 66; 1.22 to 1.31 on an H200.)
+    pub multicast_slowdown: f64,
     /// Cycles in which a warp issues one instruction of a warpgroup's product (measured: about 100 for 8).
     pub product_issue_cycles: f64,
     /// Instructions with a fragment operand that can wait at the tensor cores while one runs.
@@ -256,8 +257,8 @@ pub struct Estimates {
     /// other instruction of the scheduler reads registers. (Measured on an H100: `turns.*.beside`.)
     pub accumulator_columns: f64,
     /// Cycles more for a left operand in registers.
-    pub fragment_ports: f64,
-    /// Relative speed of the threads' work while the tensor cores run. (Measured on attention: 774 cycles of softmax
+    pub fragment_port_cycles: f64,
+    /// Relative speed of the threads' work while the tensor cores run, as modulo scheduling takes it. (Measured on attention: 774 cycles of softmax
     /// take 988 beside 512 cycles of products, and 1397 if products never pause.)
     pub beside_products: f64,
     /// Least cycles of a store to shared memory, a block barrier and a load, for any number of bytes.
@@ -291,13 +292,13 @@ pub struct Estimates {
 impl Estimates {
     /// Cycles of a launch beyond those of its blocks, in a stream of such launches.
     pub fn streamed_start(&self, blocks: f64) -> f64 {
-        (self.streamed_start.0 + self.streamed_start.1 * blocks).min(self.start_cycles)
+        (self.streamed_start_cycles + self.streamed_start_growth * blocks).min(self.start_cycles)
     }
 
     /// Cycles in which one product of a warpgroup with so many columns keeps other instructions from their registers.
     /// `shared` says whether A is in shared memory or in registers.
-    pub fn product_ports(&self, n: u32, shared: bool) -> f64 {
-        f64::from(n) / self.accumulator_columns + if shared { 0.0 } else { self.fragment_ports }
+    pub fn product_port_cycles(&self, n: u32, shared: bool) -> f64 {
+        f64::from(n) / self.accumulator_columns + if shared { 0.0 } else { self.fragment_port_cycles }
     }
 }
 

@@ -47,16 +47,17 @@ pub static SM90A: Target = Target {
     rates: RATES,
     estimates: Estimates {
         start_cycles: 4700.0,
-        streamed_start: (1720.0, 0.25),
+        streamed_start_cycles: 1720.0,
+        streamed_start_growth: 0.25,
         // Times of `a16w4` on layers of 10 blocks (docs/performance.md), by a line through k = 4096 and 14336: 1.06 to 1.38
         // us at k = 0, of which 1,900 cycles are the block's own begin and end.
         overlapped_start_cycles: 500.0,
         cluster_start_cycles: 1900.0,
-        multicast_memory: 0.8,
+        multicast_slowdown: 1.25,
         product_issue_cycles: 13.0,
         products_ahead: 2,
         accumulator_columns: 4.0,
-        fragment_ports: 1.7,
+        fragment_port_cycles: 1.7,
         beside_products: 0.58,
         meeting_cycles: 60.0,
         product_rate: 2048.0,

@@ -110,8 +110,10 @@ impl<'a> Walk<'_, '_, 'a> {
             coordinates.try_fold(0, |at: i64, &v| Some(at.wrapping_mul(SPREAD) ^ warp.known[v].value?));
         let bytes = f64::from(tma.bytes);
         // A bulk copy has an address, and no map.
-        let address = warp.value(data, 2).filter(|_| data.op == Opcode::BulkLoad);
-        let parameter = address.and_then(parameter_at).map_or(tma.map, |(parameter, _)| parameter);
+        let bulk = data.op == Opcode::BulkLoad;
+        let address = warp.guessed_addresses(data, 2).filter(|_| bulk);
+        let parameter =
+            address.and_then(|at| parameter_at(at.first)).map_or(tma.map, |(parameter, _)| parameter);
         let fresh = match place {
             Some(place) => self.requests.add(parameter, pointer(parameter) ^ place, bytes),
             None => {
@@ -128,12 +130,12 @@ impl<'a> Walk<'_, '_, 'a> {
             warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
             return;
         }
-        let (rows, beside) = (self.rows(tma.map), self.scene.multiprocessors);
+        let (rows, beside) = (if bulk { 1.0 } else { self.rows(tma.map) }, self.scene.multiprocessors);
         let cycles = self.target.copy_beside(bytes, rows, beside) * units.blocks();
         let begins = units.take(Unit::Tma, start, cycles);
         // What the block asks for the first time comes from device memory.
         let latency = if fresh {
-            let way = if data.op == Opcode::BulkLoad { Way::Bulk } else { Way::Box };
+            let way = if bulk { Way::Bulk } else { Way::Box };
             self.memory.ask(way, parameter, begins, bytes * units.blocks())
         } else {
             rates.copy_latency
@@ -183,8 +185,6 @@ impl<'a> Walk<'_, '_, 'a> {
         let begins = units.take(unit, slot, cycles);
         // Warps of other blocks on this scheduler go on while this one waits.
         let own = (cycles / share).max(issued);
-        // The assembler moves others between what waits for a unit.
-        let queued = if facts.passes && facts.access.is_none() { Some(f64::INFINITY) } else { queued };
         warp.now = queued.map_or(begins + own, |cycles| slot.max(begins - cycles) + issued);
         let ready = begins.max(start) + own + latency;
         if late {
@@ -315,7 +315,9 @@ impl<'a> Walk<'_, '_, 'a> {
         let share = warp.share;
         let Some((unit, bytes)) = facts.access else {
             let unit = facts.unit.unwrap_or(Unit::None);
-            return Occupies { unit, cycles: share * facts.busy, latency: facts.latency, queued: None };
+            // The assembler moves others between what waits for a unit.
+            let queued = facts.passes.then_some(f64::INFINITY);
+            return Occupies { unit, cycles: share * facts.busy, latency: facts.latency, queued };
         };
         let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
         let guessed = warp.guessed_addresses(data, usize::from(data.op == Opcode::CpAsync));
@@ -447,7 +449,7 @@ fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, target: &Target, units
     let (n, shared) = (attr.n.into(), attr.a.is_some());
     let cycles = attr.cycles(&target.rates) * groups;
     let begins = units.take(Unit::Tensor, start, cycles);
-    let share = target.estimates.product_ports(n, shared) / target.rates.product(n, shared);
+    let share = target.estimates.product_port_cycles(n, shared) / target.rates.product(n, shared);
     units.moves_registers(begins + cycles, share);
     warp.products.open = begins + cycles + target.rates.product_latency;
     warp.now = start + 4.0 * f64::from(attr.k_steps);
