@@ -341,7 +341,7 @@ const CASES: &[Case] = &[
     attention("every block masked", &[SELECTED], 1.1),
     attention("ascending", &[ASCENDING], 1.1),
     attention("head 40", &[HEAD_40], 0.95),
-    // Its rows are padded to 80: the threads' work is that of the text, beside fewer products.
+    // Measured on an H100: 1.55 in bursts, 1.34 sustained; head 80 0.99 and 0.89. Why is not known.
     attention("head 72", &[HEAD_72], 1.16),
     attention("head 80", &[HEAD_80], 0.95),
     attention("head 256, tile 48", &[HEAD_256], 2.17),
@@ -390,6 +390,8 @@ const CASES: &[Case] = &[
         large: ("batch=4,heads=16,length=2048,scale=0.15", 1.6),
         tolerance: 2e-2,
     },
+    // Measured on an H100, over the causal text: two selects 1.15, both forms of one 1.28 in bursts (1.10, 1.19 and 1.18 sustained).
+    // The prediction of one select is 1.20 of its time, that of the causal text 0.94.
     Case {
         name: "window at once",
         text: CAUSAL,

@@ -89,6 +89,8 @@ pub struct Prediction {
     /// Cycles of these that overlap the launch before, in a stream of such launches: with `pdl` those of the launch, and what
     /// comes before `griddepcontrol.wait`; else a part of the launch's own, where its blocks are short.
     pub overlap: f64,
+    /// The launch may begin while the one before it ends (programmatic dependent launch).
+    pub pdl: bool,
     /// The clock of such work, GHz.
     pub clock: Clock,
     /// Cycles of the block that was walked, alone or with those beside it.
@@ -248,6 +250,7 @@ fn walk_blocks(
         clock: Clock::default(),
         cycles: start + end.max(memory),
         overlap,
+        pdl: scheduled.launch.pdl,
         block: first.together,
         resident,
         waves,
@@ -512,11 +515,8 @@ impl Prediction {
             writeln!(f, "  before griddepcontrol.wait: {cycles:.0} cycles")?;
         }
         if self.overlap > 0.0 {
-            writeln!(
-                f,
-                "  in a stream of such launches {:.0} cycles overlap the launch before",
-                self.overlap
-            )?;
+            let what = if self.pdl { "overlap the launch before" } else { "of the launch itself are hidden" };
+            writeln!(f, "  in a stream of such launches {:.0} cycles {what}", self.overlap)?;
         }
         writeln!(f, "  tail: the last wave fills {:.0}% of the places", 100.0 * self.filled)
     }

@@ -317,6 +317,22 @@ fn short_launches_of_a_stream_overlap() {
     assert!(longer.overlap > 0.0 && longer.overlap < 0.9 * short.overlap, "{longer}");
 }
 
+/// Blocks of a cluster that copy to each other wait longer for device memory, beyond what all clusters begin later.
+#[test]
+fn clusters_that_share_copies_wait_longer_for_memory() {
+    let of = |words: &str| {
+        let text = format!(
+            "mapping gemm {{ BM = 64, BN = 96, BK = 128 for t: pipeline fit, producers 1, consumers 1, wait 1 {words} }}"
+        );
+        let mapping = parse_file(&text, "clusters.tile").unwrap().mappings.remove(0);
+        mapped("gemm", &mapping, "m=64,n=12672,k=7168")
+    };
+    let (alone, together) = (of(""), of("kernel: cluster 2"));
+    assert_eq!(alone.floor, together.floor);
+    let ratio = together.memory / alone.memory;
+    assert!((ratio - SM90A.estimates.multicast_slowdown).abs() < 0.01, "{ratio} {alone} {together}");
+}
+
 /// A bulk copy has an address and no map: which array's bytes it brings follows from the address.
 #[test]
 fn packed_weights_wait_for_device_memory() {

@@ -258,8 +258,8 @@ pub struct Estimates {
     pub accumulator_columns: f64,
     /// Cycles more for a left operand in registers.
     pub fragment_port_cycles: f64,
-    /// Relative speed of the threads' work while the tensor cores run, as modulo scheduling takes it. (Measured on attention: 774 cycles of softmax
-    /// take 988 beside 512 cycles of products, and 1397 if products never pause.)
+    /// Relative speed of the threads' work while the tensor cores run, as modulo scheduling takes it. (Measured on attention:
+    /// 774 cycles of softmax take 988 beside 512 cycles of products, and 1397 if products never pause.)
     pub beside_products: f64,
     /// Least cycles of a store to shared memory, a block barrier and a load, for any number of bytes.
     pub meeting_cycles: f64,

@@ -69,8 +69,7 @@ fn copies(shape: Shape, stages: u32, blocks: u32) -> Case {
     let case = loads(shape, stages, Blocks::Count(blocks), Reading::BytesPerCycle { bytes: turn.into() });
     let from = if shape.ground == Ground::Memory { "memory" } else { "cache" };
     let (rows, stage) = (shape.rows, shape.stage_name());
-    let cluster = if shape.multicast > 1 { format!(".multicast{}", shape.multicast) } else { String::new() };
-    let name = format!("{from}.copies.rows{rows}{cluster}{stage}.stages{stages}.blocks{blocks}");
+    let name = format!("{from}.copies.rows{rows}{stage}.stages{stages}.blocks{blocks}");
     let turns = (Ground::BYTES / (i64::from(turn) * i64::from(blocks))) as u32;
     let axes = [("blocks", blocks.into()), ("in_flight", f64::from(stages * shape.stage()))];
     Case { name, group: "memory", ..case }.axes(&axes).turns([turns / 4, turns])

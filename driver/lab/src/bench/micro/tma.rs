@@ -109,18 +109,18 @@ impl Shape {
     }
 
     fn name(self) -> String {
-        let multicast =
-            if self.multicast > 1 { format!(".multicast{}", self.multicast) } else { String::new() };
         let sharers = if self.sharers > 1 { format!(".sharers{}", self.sharers) } else { String::new() };
         let offset = if self.offset > 0 { format!(".offset{}", self.offset) } else { String::new() };
         let (Self { rows, inner, swizzle, .. }, stage) = (self, self.stage_name());
-        format!("rows{rows}.inner{inner}.swizzle{swizzle}{multicast}{sharers}{offset}{stage}")
+        format!("rows{rows}.inner{inner}.swizzle{swizzle}{stage}{sharers}{offset}")
     }
 
     /// What is unusual about a stage.
     pub fn stage_name(self) -> String {
         let boxes = if self.boxes > 1 { format!(".boxes{}", self.boxes) } else { String::new() };
-        boxes + if self.listed { ".listed" } else { "" }
+        let multicast =
+            if self.multicast > 1 { format!(".multicast{}", self.multicast) } else { String::new() };
+        multicast + &boxes + if self.listed { ".listed" } else { "" }
     }
 
     fn frame(self, stages: u32, blocks: Blocks) -> Frame {
