@@ -70,6 +70,43 @@ fn every_weight_type_is_the_same_text() {
     }
 }
 
+/// What a compiled load says of itself in the plan.
+fn way((kernel, mapping): &(Kernel, Mapping), load: &str) -> String {
+    let compiled = compile(kernel, mapping, &SM90A, &Options::default()).unwrap();
+    let plan = &compiled.explained.plan;
+    plan.iter().find(|line| line.contains(load)).unwrap_or_else(|| panic!("{plan:#?}")).clone()
+}
+
+#[test]
+fn weights_as_they_lie_come_by_tensor_copies() {
+    let types =
+        [("u4", " - 8.0"), ("i4", ""), ("f4e2m1", ""), ("u8", " - 128.0"), ("i8", ""), ("f8e4m3", "")];
+    for (ty, zero) in types {
+        let (pointer, view, cast) =
+            (format!("ptr<{ty}>"), format!(": {ty}["), format!("cast(q, f16){zero}, trans"));
+        let words = [("ptr<u4>", pointer.as_str()), (": u4[", &view), ("cast(q, f16) - 8.0, trans", &cast)];
+        let (kernel, _) = variant(&words);
+        for (tile, consumers, rest) in [
+            ([64, 16], 1, ""),
+            ([64, 16], 1, "array w: staged, stream array s: staged kernel: persistent"),
+            ([512, 8], 4, "array w: before_wait kernel: pdl"),
+            ([192, 8], 3, ", chunk 32"),
+        ] {
+            let (chunk, rest) = if rest.starts_with(',') { (rest, "") } else { ("", rest) };
+            let both = (kernel.clone(), mapped(&kernel, tile, consumers, chunk, rest));
+            assert!(way(&both, "18:13").contains("tensor copies"), "{}", way(&both, "18:13"));
+            check(&format!("{ty} {tile:?} {rest}"), &both, [13, 520, 256]);
+        }
+    }
+    // Threads hold pairs: elements of two bits share bytes with those of other threads.
+    let (kernel, _) = variant(&[("ptr<u4>", "ptr<u2>"), (": u4[", ": u2["), (" - 8.0", " - 2.0")]);
+    for (rest, why) in [("", "say `array w: packed`"), ("array w: staged", "do not hold whole bytes")] {
+        let mapping = mapped(&kernel, [64, 16], 1, "", rest);
+        let refused = compile(&kernel, &mapping, &SM90A, &Options::default()).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
 #[test]
 fn bf16_activations() {
     for (ty, cast) in [

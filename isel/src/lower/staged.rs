@@ -17,6 +17,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Op, Value};
+use warplift_ir::types::Elem;
 
 /// Alignment of a stage that no swizzle constrains.
 const ALIGN: u32 = 128;
@@ -49,8 +50,8 @@ impl Lower<'_, '_> {
         let buffer = self.buffers.push(data);
         let hint = if staged.stream { CacheHint::First } else { CacheHint::Normal };
         let event = match &staged.fill {
-            StagedFill::Tensor { inner_dim, slab, unit, swizzle } => {
-                self.stage_rows(inst, *inner_dim, [*slab, *unit, *swizzle], buffer, hint)?
+            StagedFill::Tensor { inner_dim, slab, rows, unit, swizzle } => {
+                self.stage_rows(inst, *inner_dim, [*slab, *rows, *unit, *swizzle], buffer, hint)?
             }
             StagedFill::Packed { tile, digits } => {
                 Some(self.stage_packed(inst, *tile, digits, buffer, hint)?)
@@ -65,7 +66,7 @@ impl Lower<'_, '_> {
         &mut self,
         inst: Inst,
         inner_dim: usize,
-        [slab, unit, swizzle]: [u32; 3],
+        [slab, rows, unit, swizzle]: [u32; 4],
         buffer: Buffer,
         hint: CacheHint,
     ) -> Result<Option<machine::Value>> {
@@ -73,24 +74,30 @@ impl Lower<'_, '_> {
         let args = k.args(inst).to_vec();
         let shape = extents(k, k.result(inst));
         let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
-        let map = self.tensor_map_of(args[0], inner_dim, &[slab / unit, outer], swizzle, unit)?;
-        let bytes = slab * outer * k.ty(args[0]).elem().bits() / 8;
+        let map = self.tensor_map_of(args[0], inner_dim, &[slab / unit, rows], swizzle, unit)?;
+        let bytes = slab * rows * k.ty(args[0]).elem().bits() / 8;
         let start = self.scalar(args[1 + inner_dim])?;
         let shift = self.at().imm(unit.ilog2().into());
         let start = self.at().int(Opcode::ShrS32, start, shift);
-        let (row, others) = if shape.len() == 2 {
-            let row = self.scalar(args[2 - inner_dim])?;
-            let (row, others) = self.outer_coordinates(args[0], row)?;
-            (Some(row), others)
-        } else {
-            (None, self.fixed_indices(args[0])?)
-        };
+        let mut across = Vec::new();
+        for from in (0..outer).step_by(rows as usize) {
+            across.push(match shape.len() {
+                2 => {
+                    let row = self.scalar(args[2 - inner_dim])?;
+                    let row = if from > 0 { self.at().add_imm(row, from.into()) } else { row };
+                    let (row, others) = self.outer_coordinates(args[0], row)?;
+                    [vec![row], others].concat()
+                }
+                _ => self.fixed_indices(args[0])?,
+            });
+        }
         let before_wait = array(k, inst).before_wait;
         let mut event = None;
-        for part in 0..inner / slab {
+        let parts = (0..inner / slab).flat_map(|part| across.iter().map(move |rows| (part, rows)));
+        for ((part, across), place) in parts.zip(0..) {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
-            let place = Some(Place { buffer, offset: part * bytes });
-            let at: Vec<_> = [column].into_iter().chain(row).chain(others.iter().copied()).collect();
+            let place = Some(Place { buffer, offset: place * bytes });
+            let at: Vec<_> = [&[column], &across[..]].concat();
             let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint, before_wait };
             let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));
@@ -135,7 +142,11 @@ impl Lower<'_, '_> {
 
     fn read_swizzled(&mut self, load: Inst, staged: &Staged) -> Result<()> {
         let Some(&(buffer, _)) = self.filled.get(&load) else { return Ok(()) };
-        let (result, elem) = (self.k.result(load), self.k.ty(self.k.result(load)).elem());
+        let result = self.k.result(load);
+        let elem = match self.k.ty(result).elem() {
+            elem if elem.bits() < staged.bits => Elem::Uint(8),
+            elem => elem,
+        };
         let access = self.shared_access(&staged.to_memory, buffer, elem, false)?;
         let x = self.load_fragment(elem, &access)?;
         self.set(result, x);
@@ -177,7 +188,10 @@ impl Lower<'_, '_> {
         let (k, plan) = (self.k, self.plan);
         let (whole, own) = (plan.layout(k, k.result(load))?, plan.layout(k, part)?);
         let table = self.element_table(whole, own, |at| at.iter().zip(from).map(|(a, f)| a + f).collect())?;
-        self.read_elements(load, part, &table.into_iter().map(u64::from).collect::<Vec<_>>())
+        let bits = plan.staged.get(&load).map_or(0, |s| s.bits);
+        let together = (bits / k.ty(part).elem().bits()).max(1) as usize;
+        let units = table.into_iter().step_by(together).map(|e| u64::from(e) / together as u64);
+        self.read_elements(load, part, &units.collect::<Vec<_>>())
     }
 
     /// Reads elements of a full stage, numbered by the registers of the whole tile.

@@ -71,10 +71,12 @@ impl Lower<'_, '_> {
             let elements = std::mem::replace(&mut dims[0], Expr::zero());
             dims[0] = Expr::op(ExprOp::Div, elements, Expr::Const(unit.into()));
         }
-        let bytes = Expr::Const(i64::from(elem.bits() / 8));
         let strides = outer.iter().map(|&d| {
             let elements = window.map_stride(k, d).ok_or_else(refuse)?;
-            Ok(Expr::op(ExprOp::Mul, elements, bytes.clone()))
+            Ok(match elem.bits() {
+                bits @ 0..8 => Expr::op(ExprOp::Div, elements, Expr::Const(i64::from(8 / bits))),
+                bits => Expr::op(ExprOp::Mul, elements, Expr::Const(i64::from(bits / 8))),
+            })
         });
         let mut map = TensorMap {
             base: base.name.clone(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  staged   a tensor copy brings the tile as it lies in memory, or swizzled where threads that read their elements
-//!           would meet in banks
+//!           would meet in banks; elements of 1, 2 and 4 bits as the bytes that they share
 //!  packed   a bulk copy brings the tile as it was packed before the launch (`packed.rs`)
 //! ```
 
@@ -14,7 +14,7 @@ use crate::facts::is_multiple;
 use crate::tiles::{acquired, array, extents, layout_error, loads_tile, memory, unit_dim, written};
 use crate::window::Window;
 use crate::{IselError, Result};
-use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
+use warplift_ir::layout::{Axis, Builder, Layout, LayoutError, access, shared};
 use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{ArrayMapping, Block, Inst, Kernel, Op, Way};
 
@@ -68,10 +68,12 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
     }
     let Some(layout) = &plan.layouts[k.result(load)] else { return Ok(None) };
     let ArrayMapping { way, stream, .. } = array(k, load);
+    // Threads read such elements by one or two bytes, from wherever they lie.
+    let is_narrow = k.ty(k.result(load)).elem().bits() < 16;
     let staged = match way {
         Way::Plain => return Ok(None),
         Way::Fit => match from_rows(k, load, layout, model.target, plan.ways) {
-            Ok(staged) if staged.is_read_wide() && is_worth(k, load, model, plan) => staged,
+            Ok(staged) if (is_narrow || staged.is_read_wide()) && is_worth(k, load, model, plan) => staged,
             _ => return Ok(None),
         },
         Way::Staged => from_rows(k, load, layout, model.target, plan.ways)?,
@@ -127,27 +129,30 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Way
 fn spans(k: &Kernel, load: Inst, plain: &Staged, ways: Ways) -> Vec<u32> {
     let view = k.args(load)[0];
     let shape = extents(k, k.result(load));
-    let StagedFill::Tensor { inner_dim, unit: 1, .. } = plain.fill else { return Vec::new() };
+    let StagedFill::Tensor { inner_dim, rows, unit, .. } = plain.fill else { return Vec::new() };
+    let bits = k.ty(view).elem().bits();
     let whole = !k.attrs[load].in_parts && Window::of(k, view).is_none_or(|w| w.fill(k) == 0.0);
-    let [inner, outer] = [inner_dim, 1 - inner_dim.min(1)].map(|d| shape.get(d).copied().unwrap_or(1));
+    let inner = shape.get(inner_dim).copied().unwrap_or(1);
     let held = plain.to_memory.in_extent(Axis::Reg) * u64::from(plain.bits);
-    let fits = whole && shape.len() == 2 && outer.is_multiple_of(8) && held.is_multiple_of(WORD);
+    let single = unit * bits == plain.bits;
+    let fits = whole && single && shape.len() == 2 && rows.is_multiple_of(8) && held.is_multiple_of(WORD);
     if !fits || !ways.swizzles || plain.bits > WORD as u32 {
         return Vec::new();
     }
-    [128, 64, 32].into_iter().filter(|span| (inner * plain.bits / 8).is_multiple_of(*span)).collect()
+    [128, 64, 32].into_iter().filter(|span| (inner * bits / 8).is_multiple_of(*span)).collect()
 }
 
 /// A tile whose rows are one swizzle span wide.
 fn swizzled(k: &Kernel, load: Inst, layout: &Layout, plain: &Staged, span: u32) -> Result<Staged> {
-    let StagedFill::Tensor { inner_dim, unit, .. } = plain.fill else { return Ok(plain.clone()) };
+    let StagedFill::Tensor { inner_dim, rows, unit, .. } = plain.fill else { return Ok(plain.clone()) };
     let error = layout_error(k, load);
     let shape = extents(k, k.result(load)).into_iter().map(u64::from).collect::<Vec<u64>>();
-    let bits = u64::from(plain.bits);
+    let bits = k.ty(k.args(load)[0]).elem().bits();
     let to_mem =
-        shared::swizzled(shape[1 - inner_dim], shape[inner_dim], bits, span.into()).map_err(&error)?;
+        shared::swizzled(shape[1 - inner_dim], shape[inner_dim], bits.into(), span.into()).map_err(&error)?;
     let to_memory = in_memory(layout, inner_dim, &to_mem).map_err(&error)?;
-    let fill = StagedFill::Tensor { inner_dim, slab: span * 8 / plain.bits, unit, swizzle: span };
+    let to_memory = in_units(&to_memory, plain.bits / bits).map_err(&error)?;
+    let fill = StagedFill::Tensor { inner_dim, slab: span * 8 / bits, rows, unit, swizzle: span };
     Ok(Staged { to_memory, fill, ..plain.clone() })
 }
 
@@ -175,9 +180,9 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
     let inner_dim = unit_dim(k, view).unwrap_or(shape.len() - 1);
     let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
     let bits = k.ty(view).elem().bits();
-    let Some((slab, unit)) = copies(k, load, inner_dim, [inner, outer], bits, target.box_extent) else {
+    let Some([slab, rows, unit]) = copies(k, load, inner_dim, [inner, outer], bits, target.box_extent) else {
         let what = format!(
-            "a staged tile of {outer} x {inner} elements of {bits} bits: at most {} rows, of parts of whole {COPY_ALIGN} bytes (or one of whole {COPY_BYTES}) of elements of 8 bits or more, are possible",
+            "a staged tile of {outer} x {inner} elements of {bits} bits: at most {} rows a copy, of parts of whole {COPY_ALIGN} bytes (or one of whole {COPY_BYTES}) of elements of 1, 2, 4, 8, 16, 32 or 64 bits, are possible",
             target.box_extent
         );
         return Err(IselError::at(k, load, what));
@@ -196,12 +201,26 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
     let dims: Vec<Axis> = (0..shape.len()).map(|d| Axis::Dim(d as u8)).collect();
     let to_memory = layout.with_outs(&dims).and_then(|l| l.then(&to_mem)).map_err(layout_error(k, load))?;
     let bytes = inner * outer * bits / 8;
-    let fill = StagedFill::Tensor { inner_dim, slab, unit, swizzle: 0 };
-    Ok(Staged { to_memory, bits, bytes, stream: false, fill })
+    let fill = StagedFill::Tensor { inner_dim, slab, rows, unit, swizzle: 0 };
+    let to_memory = in_units(&to_memory, (8 / bits).max(1)).map_err(|_| {
+        let what = format!(
+            "a staged tile of elements of {bits} bits whose threads do not hold whole bytes of it: say `packed` or `plain` of the array"
+        );
+        IselError::at(k, load, what)
+    })?;
+    Ok(Staged { to_memory, bits: bits.max(8), bytes, stream: false, fill })
 }
 
-/// Elements of one copy along the contiguous dimension, and how many of them count as one unit: the fewest copies,
-/// then the smallest units.
+/// A layout of elements as one of units of so many elements, which threads hold and memory has together.
+fn in_units(layout: &Layout, elements: u32) -> std::result::Result<Layout, LayoutError> {
+    match elements {
+        1 => Ok(layout.clone()),
+        n => layout.left_divide(&Layout::identity(Axis::Reg, Axis::Mem, n.into())?),
+    }
+}
+
+/// Elements of one copy along the contiguous dimension, its rows, and how many elements count as one unit: the fewest
+/// copies, then the smallest units.
 fn copies(
     k: &Kernel,
     load: Inst,
@@ -209,25 +228,32 @@ fn copies(
     [inner, outer]: [u32; 2],
     bits: u32,
     box_extent: u32,
-) -> Option<(u32, u32)> {
+) -> Option<[u32; 3]> {
     let view = k.args(load)[0];
     let window = Window::of(k, view)?;
     let extent = window.extent(k, window.kept[inner_dim]);
     let index = k.args(load)[1 + inner_dim];
     let counts = |unit: &u32| {
         let by = i64::from(*unit);
-        unit * bits <= MAX_UNIT_BITS && is_multiple(k, extent, by) && is_multiple(k, index, by)
+        (8..=MAX_UNIT_BITS).contains(&(unit * bits))
+            && is_multiple(k, extent, by)
+            && is_multiple(k, index, by)
     };
+    let rows = (1..=outer.min(box_extent)).rev().find(|&r| outer.is_multiple_of(r))?;
     let fits = |slab: u32, unit: u32| {
-        let bytes = slab * outer * bits / 8;
-        let aligned = bytes.is_multiple_of(if slab == inner { COPY_BYTES } else { COPY_ALIGN });
+        let bytes = slab * rows * bits / 8;
+        let single = slab == inner && rows == outer;
+        let aligned = bytes.is_multiple_of(if single { COPY_BYTES } else { COPY_ALIGN });
         let rows = (slab * bits / 8).is_multiple_of(COPY_BYTES);
         aligned && rows && slab.is_multiple_of(unit) && slab / unit <= box_extent
     };
-    if bits < 8 || outer > box_extent {
+    if !bits.is_power_of_two() {
         return None;
     }
     let units: Vec<u32> = [1, 2, 4, 8].into_iter().filter(counts).collect();
     let slabs = (1..=inner).rev().filter(|s| inner.is_multiple_of(*s));
-    slabs.flat_map(|s| units.iter().map(move |&u| (s, u))).find(|&(s, u)| fits(s, u))
+    slabs
+        .flat_map(|s| units.iter().map(move |&u| (s, u)))
+        .find(|&(s, u)| fits(s, u))
+        .map(|(s, u)| [s, rows, u])
 }

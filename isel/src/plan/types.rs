@@ -291,12 +291,14 @@ pub struct Staged {
 /// The copies that fill a stage.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub enum StagedFill {
-    /// Tensor copies of `[slab, outer]` elements along the contiguous dimension.
+    /// Tensor copies of `[rows, slab]` elements, the latter along the contiguous dimension.
     Tensor {
         /// Contiguous dimension of the tile.
         inner_dim: usize,
         /// Elements of one copy along it.
         slab: u32,
+        /// Rows of one copy.
+        rows: u32,
         /// Elements that the copy counts as one, so that more of them fit in its box.
         unit: u32,
         /// Swizzle span in bytes, which is also the row of a slab; 0: none.
