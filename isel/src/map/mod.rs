@@ -6,6 +6,7 @@
 //!  wide indices ─► i32             narrow_indices.rs
 //!  functions ─► arithmetic         expand_functions.rs
 //!  truth values ─► bytes           bool_memory.rs
+//!  numbers counted up ─► counters  derive_counters.rs
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs
 //!  odd depths ─► padded            pad_depth.rs
@@ -32,6 +33,7 @@ mod bool_memory;
 mod canonicalize;
 mod chunk;
 mod cluster;
+mod derive_counters;
 mod drop_unused;
 mod expand_functions;
 mod fixed_loads;
@@ -78,6 +80,7 @@ pub use bool_memory::do_bool_memory;
 pub use canonicalize::do_canonicalize;
 pub use chunk::do_chunk;
 pub use cluster::do_cluster_bounds;
+pub use derive_counters::do_derive_counters;
 pub use drop_unused::do_drop_unused;
 pub use expand_functions::do_expand_functions;
 pub use fuse_accumulator::do_fuse_accumulator;

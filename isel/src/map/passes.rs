@@ -66,6 +66,9 @@ pub const PASSES: &[MapPass] = &[
         do_expand_functions(&mut v.kernel)
     }),
     each!("bool_memory", "loads and stores truth values as bytes", |v, _| do_bool_memory(&mut v.kernel)),
+    each!("derive_counters", "computes numbers that loops only count up from their counters", |v, _| {
+        do_derive_counters(&mut v.kernel)
+    }),
     each!("reroll", "makes loops that were pipelined, peeled or split by hand plain again", |v, _| {
         do_reroll(&mut v.kernel)
     }),

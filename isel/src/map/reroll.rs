@@ -57,11 +57,11 @@ fn is_loop_of_products(k: &Kernel, inst: Inst) -> bool {
 }
 
 /// The number of values that a loop carries.
-fn carried(k: &Kernel, looped: Inst) -> usize {
+pub(super) fn carried(k: &Kernel, looped: Inst) -> usize {
     k.args(looped).len() - 3
 }
 
-fn body(k: &Kernel, looped: Inst) -> Block {
+pub(super) fn body(k: &Kernel, looped: Inst) -> Block {
     k.insts[looped].blocks[0]
 }
 
@@ -111,7 +111,7 @@ fn put_back(k: &mut Kernel, looped: Inst, n: usize) {
 }
 
 /// Takes carried value `n`, which nothing reads, from a loop.
-fn drop_carried(k: &mut Kernel, looped: Inst, n: usize) {
+pub(super) fn drop_carried(k: &mut Kernel, looped: Inst, n: usize) {
     let body = body(k, looped);
     let end = k.blocks[body].insts.last().copied();
     for (inst, at) in [(Some(looped), 3 + n), (end, n)] {
@@ -171,7 +171,7 @@ fn begin_earlier(k: &mut Kernel, looped: Inst, starts: &[Value]) {
 }
 
 /// The block in which an instruction stands.
-fn block_of(k: &Kernel, inst: Inst) -> Block {
+pub(super) fn block_of(k: &Kernel, inst: Inst) -> Block {
     k.blocks.iter().find(|(_, b)| b.insts.contains(&inst)).map_or(k.entry, |(b, _)| b)
 }
 

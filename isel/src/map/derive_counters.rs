@@ -1,0 +1,131 @@
+//! Numbers that a loop carries only to count up become functions of its counter. So a column that was written as a sum is
+//! known to be a multiple of what is added, and copies run ahead to where they are not held up by what is carried.
+//!
+//! ```text
+//!  for t in lo..hi step s carry x, i = a {          for t in lo..hi step s carry x {
+//!    .. i ..                                  ─►      .. a + (t - lo) / s * d ..
+//!    yield y, i + d                                   yield y
+//!  }                                                }
+//! ```
+//!
+//! Sums of i32 wrap alike in both forms (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
+
+use super::drop_unused::do_drop_unused;
+use super::persist::rename;
+use super::reroll::{block_of, body, carried, drop_carried};
+use super::scalar_ops::ScalarOps;
+use crate::tiles::program_order;
+use rustc_hash::FxHashSet;
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+/// Rewrites all loops.
+pub fn do_derive_counters(k: &mut Kernel) {
+    let loops: Vec<Inst> =
+        program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For)).collect();
+    let mut changed = false;
+    for looped in loops {
+        while let Some((n, by)) = (0..carried(k, looped)).find_map(|n| Some((n, added(k, looped, n)?))) {
+            derive(k, looped, n, &by);
+            changed = true;
+        }
+    }
+    if changed {
+        do_drop_unused(k);
+    }
+}
+
+/// What an iteration adds.
+struct Added {
+    op: BinOp,
+    by: Value,
+}
+
+/// What every iteration adds to carried number `n`, if it does nothing else to it.
+fn added(k: &Kernel, looped: Inst, n: usize) -> Option<Added> {
+    let body = body(k, looped);
+    let (param, next) = (k.blocks[body].params[1 + n], *k.yields(body).get(n)?);
+    let def = k.def(next).filter(|d| k.blocks[body].insts.contains(d))?;
+    let whole = Type::Scalar(Elem::I32);
+    if k.ty(param) != whole || k.ty(k.blocks[body].params[0]) != whole {
+        return None;
+    }
+    let args = k.args(def);
+    let (op, by) = match k.insts[def].op {
+        Op::Binary(BinOp::Add) if args[0] == param => (BinOp::Add, args[1]),
+        Op::Binary(BinOp::Add) if args[1] == param => (BinOp::Add, args[0]),
+        Op::Binary(BinOp::Sub) if args[0] == param => (BinOp::Sub, args[1]),
+        _ => return None,
+    };
+    let step = k.args(looped)[2];
+    let stays = k.int_const(by).is_some() || !defined_in(k, body).contains(&by);
+    (stays && (by == step || k.int_const(step).is_some_and(|s| s > 0))).then_some(Added { op, by })
+}
+
+/// All values that a block and those inside it define.
+fn defined_in(k: &Kernel, block: Block) -> FxHashSet<Value> {
+    let mut found: FxHashSet<Value> = k.blocks[block].params.iter().copied().collect();
+    for &inst in &k.blocks[block].insts {
+        found.extend(k.results(inst));
+        for &inner in &k.insts[inst].blocks {
+            found.extend(defined_in(k, inner));
+        }
+    }
+    found
+}
+
+/// Computes carried number `n` from the counter, and behind the loop from its bounds.
+fn derive(k: &mut Kernel, looped: Inst, n: usize, added: &Added) {
+    let inside = body(k, looped);
+    let [low, high, step, start] = [0, 1, 2, 3 + n].map(|a| k.args(looped)[a]);
+    let (counter, param) = (k.blocks[inside].params[0], k.blocks[inside].params[1 + n]);
+    let work = std::mem::take(&mut k.blocks[inside].insts);
+    let own = moved(&mut ScalarOps { k, block: inside }, [start, low, counter, step], added);
+    k.blocks[inside].insts.extend(work);
+    let (result, outside) = (k.results(looped)[n], block_of(k, looped));
+    let at = k.blocks[outside].insts.iter().position(|&i| i == looped).unwrap_or(0);
+    let behind = k.blocks[outside].insts.split_off(at + 1);
+    let mut s = ScalarOps { k, block: outside };
+    let end = behind_last(&mut s, [low, high, step]);
+    let end = moved(&mut s, [start, low, end, step], added);
+    k.blocks[outside].insts.extend(behind);
+    rename(k, &[(param, own), (result, end)]);
+    drop_carried(k, looped, n);
+}
+
+/// What the counter would be in the iteration behind the last one.
+fn behind_last(s: &mut ScalarOps<'_>, [low, high, step]: [Value; 3]) -> Value {
+    let end = s.op(BinOp::Max, high, low);
+    if s.k.int_const(step) == Some(1) {
+        return end;
+    }
+    let all = s.op(BinOp::Sub, end, low);
+    let trips = s.op(BinOp::CeilDiv, all, step);
+    let passed = s.op(BinOp::Mul, trips, step);
+    s.op(BinOp::Add, low, passed)
+}
+
+/// The start with what the iterations from `low` to this value of the counter add.
+fn moved(s: &mut ScalarOps<'_>, [start, low, counter, step]: [Value; 4], added: &Added) -> Value {
+    let passed = match s.k.int_const(low) {
+        Some(0) => counter,
+        _ => s.op(BinOp::Sub, counter, low),
+    };
+    let all = match [added.by, step].map(|v| s.k.int_const(v)) {
+        _ if added.by == step => passed,
+        [Some(by), Some(step)] if by % step == 0 => s.with(BinOp::Mul, passed, by / step),
+        [_, Some(1)] => s.op(BinOp::Mul, passed, added.by),
+        [Some(by), _] => {
+            let trips = s.op(BinOp::Div, passed, step);
+            s.with(BinOp::Mul, trips, by)
+        }
+        _ => {
+            let trips = s.op(BinOp::Div, passed, step);
+            s.op(BinOp::Mul, trips, added.by)
+        }
+    };
+    match (s.k.int_const(start), added.op) {
+        (Some(0), BinOp::Add) => all,
+        (_, op) => s.op(op, start, all),
+    }
+}
