@@ -95,3 +95,49 @@ fn softmax_overlaps_the_products_of_two_iterations() {
         assert!(loops[0].interval >= loops[0].resource().max(loops[0].recurrence));
     }
 }
+
+/// Keys before `first` and behind `last` are masked by numbers that stand for minus infinity.
+const MASKED: &str = "kernel masked(
+    q: ptr<f16> align 16, k: ptr<f16> align 16, v: ptr<f16> align 16, o: ptr<f16> align 16,
+    m: i32, n: i32, first: i32
+) {
+    grid cdiv(m, 64)
+    gq = view q : f16[m, 64]
+    gk = view k : f16[n, 64]
+    gv = view v : f16[n, 64]
+    go = view o : f16[m, 64]
+    i = block_index
+    tq = load gq[i*64, 0] : f16[64, 64]
+    zero = full 0.0 : f32[64, 64]
+    low = full LOW : f32[64]
+    none = full 0.0 : f32[64]
+    top, l, acc = for t in 0..cdiv(n, 64) carry m0 = low, l0 = none, x = zero {
+        s = mma zero, tq, trans(load gk[t*64, 0] : f16[64, 64])
+        column = (iota 1 : i32[64, 64]) + t*64
+        r = select((column >= first) & (column < n), s * 0.125, MASK)
+        top = max(m0, reduce_max(r, 1))
+        p = exp(r - expand_dims(top, 1))
+        a = exp(m0 - top)
+        y = mma x * expand_dims(a, 1), cast(p, f16), load gv[t*64, 0] : f16[64, 64]
+        yield top, l0 * a + reduce_sum(p, 1), y
+    }
+    store go[i*64, 0], cast(acc / expand_dims(l, 1), f16)
+}
+mapping masked {
+    for t: pipeline fit, producers 1, consumers 1
+}";
+
+/// In rows without keys so far all scores are the mask's number, and their differences are zero.
+#[test]
+fn masks_may_be_finite_numbers() {
+    for (low, mask) in [
+        ("-inf", "-1.0e30"),
+        ("-1.0e30", "-1.0e30"),
+        ("-3.0e38", "-3.0e38"),
+        ("-inf", "-1.0e9"),
+        ("-1.0e30", "-inf"),
+    ] {
+        let case = parsed(MASKED, &[("LOW", low), ("MASK", mask)]);
+        check(&case, &[("m", 64), ("n", 256), ("first", 130)], &[Adversary::Latest]);
+    }
+}

@@ -56,6 +56,7 @@ mod redundant_store_mask;
 mod reroll;
 mod row_runs;
 mod scalar_ops;
+mod sentinels;
 mod sink;
 mod sink_indices;
 mod smem_rows;

@@ -1,9 +1,10 @@
 //! Exponents: powers of e become powers of two, and factors reach what is cheap to multiply.
 
+use super::super::sentinels::cancelling;
 use super::Rewrite;
 use crate::tiles::equal_elements;
 use std::f64::consts::LOG2_E;
-use warplift_ir::tile::{BinOp, Inst, Op, UnOp, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// `exp` and `exp2` of f32: the exponent with its factors folded.
@@ -58,13 +59,33 @@ fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
             None => r.mul(v, by),
         },
         Some((Op::Binary(op @ (BinOp::Add | BinOp::Sub)), args)) if r.row(args[1]).is_some() => {
-            let row = r.of_row(args[1], &mut |r, row| r.mul(row, by));
+            let limit = cancelling(r.k, [args[0], args[1]]);
+            let factor = |r: &mut Rewrite<'_>, row| limit.map_or(by, |limit| tamed(r, row, by, limit));
+            let row = r.of_row(args[1], &mut |r, row| {
+                let by = factor(r, row);
+                r.mul(row, by)
+            });
             let row = if op == BinOp::Sub { r.negative(row) } else { row };
-            let (x, by) = unscaled(r, args[0], by);
+            let (x, by) = match limit {
+                Some(_) => (args[0], r.of_row(args[1], &mut |r, row| factor(r, row))),
+                None => unscaled(r, args[0], by),
+            };
             r.push(Op::Fma, &[x, by, row], ty)
         }
         _ => r.mul(v, by),
     }
+}
+
+/// The factor of a row's exponents: 1 where the row is so large that it only stands for minus infinity. The products of such a
+/// row with the factor and of an element that equals it differ by what one of them was rounded by, which is huge, where the
+/// difference is zero.
+fn tamed(r: &mut Rewrite<'_>, row: Value, by: Value, limit: f64) -> Value {
+    let ty = r.k.ty(row);
+    let bools = ty.shape().map_or(Type::Scalar(Elem::Bool), |s| Type::Tile(Elem::Bool, s));
+    let (limit, one) = (r.number(Elem::F32, limit), r.number(Elem::F32, 1.0));
+    let size = r.push(Op::Unary(UnOp::Abs), &[row], ty);
+    let huge = r.push(Op::Compare(CmpOp::Gt), &[size, limit], bools);
+    r.push(Op::Select, &[huge, one, by], ty)
 }
 
 /// A value and its factor: a product with a scalar gives the scalar away.
