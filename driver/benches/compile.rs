@@ -7,6 +7,7 @@
 mod generated;
 
 use std::time::{Duration, Instant};
+use warplift::enumerate::Grants;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Module, parse_file};
 use warplift::kernels::{LIBRARY, find};
@@ -60,7 +61,7 @@ fn gemm_auto(bencher: divan::Bencher<'_, '_>) {
     bencher.bench(|| {
         let module = find("gemm")?.parse().ok()?;
         let kernel = module.kernel("gemm")?;
-        let proposals = enumerate::mappings(kernel, &SM90A);
+        let proposals = enumerate::mappings(kernel, &SM90A, &Grants::packing(kernel));
         enumerate::best(kernel, &proposals, &SM90A, &Options::default()).ok()
     });
 }

@@ -1,6 +1,6 @@
 //! Whatever mapping is chosen, a kernel computes what its own text says, with the text's values of the tunables.
 
-use warplift::enumerate::mappings;
+use warplift::enumerate::{Grants, mappings};
 use warplift::ir::interp::Options;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
@@ -28,7 +28,8 @@ const CASES: &[(&str, &str, f64)] = &[
 
 /// Values of tunables that are proposed, each set once.
 fn proposed(kernel: &Kernel) -> Vec<Vec<(String, i64)>> {
-    let mut all: Vec<Vec<(String, i64)>> = mappings(kernel, &SM90A).into_iter().map(|m| m.tunables).collect();
+    let mut all: Vec<Vec<(String, i64)>> =
+        mappings(kernel, &SM90A, &Grants::packing(kernel)).into_iter().map(|m| m.tunables).collect();
     all.sort();
     all.dedup();
     all
@@ -132,7 +133,7 @@ fn what_says_what_is_computed_is_not_chosen() {
     ] {
         let kernel = module.kernel(name).unwrap();
         computes_the_same(kernel, sizes, 0.0);
-        let all = mappings(kernel, &SM90A);
+        let all = mappings(kernel, &SM90A, &Grants::packing(kernel));
         assert!(!all.is_empty(), "{name}");
         for m in &all {
             assert!(m.tunables.iter().all(|(name, _)| !fixed.contains(&name.as_str())), "{m}");

@@ -2,6 +2,7 @@
 //! masks as selects, results transposed, other heads. Each is compiled, simulated without hazard, compared with the
 //! interpreter, and must be predicted to take about as long as the library's text.
 
+use warplift::enumerate::Grants;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::predict::predict;
@@ -513,7 +514,7 @@ fn proposed_mappings_leave_what_the_arrays_are() {
         [(ATTENTION, &[][..], "D", 128), (A16W4, &[DIRECT, DIRECT_SUMS][..], "GROUP", 128)]
     {
         let (kernel, _) = parsed(text, words);
-        let proposals = enumerate::mappings(&kernel, &SM90A);
+        let proposals = enumerate::mappings(&kernel, &SM90A, &Grants::packing(&kernel));
         assert!(!proposals.is_empty());
         for m in proposals {
             assert!(m.tunable(tunable).is_none_or(|v| v == value), "{m}");
@@ -524,7 +525,7 @@ fn proposed_mappings_leave_what_the_arrays_are() {
 #[test]
 fn attention_by_a_proposed_mapping_is_as_good_as_by_ours() {
     let (kernel, mapping) = parsed(ATTENTION, &[SELECTED]);
-    let proposals = enumerate::mappings(&kernel, &SM90A);
+    let proposals = enumerate::mappings(&kernel, &SM90A, &Grants::packing(&kernel));
     let chosen = enumerate::best(&kernel, &proposals, &SM90A, &Options::default()).expect("one compiles");
     let (auto, own) = (
         cycles(&(kernel.clone(), chosen.best.mapping.clone()), FULL_LARGE),

@@ -60,9 +60,10 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
     let sizes = source.sizes.clone().unwrap_or_else(|| enumerate::usual_sizes(&source.kernel));
     let tuned = if source.exhaustive { None } else { usual_tunings() };
     let (defines, exhaustive) = (source.defines.clone(), source.exhaustive);
-    let search = Search { defines, exhaustive, tuned, ..Search::default() };
+    let grants = source.grants.clone();
+    let search = Search { defines, grants, exhaustive, tuned, ..Search::default() };
     let chosen = enumerate::choose(&source.kernel, &sizes, &SM90A, &hidden, &search);
-    let proposed = || enumerate::mappings(&source.kernel, &SM90A).into_iter().next();
+    let proposed = || enumerate::mappings(&source.kernel, &SM90A, &source.grants).into_iter().next();
     let one = chosen.as_ref().ok().map(|c| c.best.mapping.clone()).or_else(proposed);
     if let Some(mapping) = one.filter(|_| options.observer.is_some()) {
         let _ = warplift::compile(&source.kernel, &mapping, &SM90A, options);

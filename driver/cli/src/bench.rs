@@ -206,7 +206,7 @@ fn candidates(
 /// One artifact for each proposed mapping.
 fn proposed(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<Vec<Artifact>> {
     let mut source = load(name, &args.choice)?;
-    let mut proposals = enumerate::mappings(&source.kernel, &SM90A);
+    let mut proposals = enumerate::mappings(&source.kernel, &SM90A, &source.grants);
     let chosen = proposals.len();
     proposals.splice(0..0, source.mapping.take());
     let given = proposals.len() - chosen;

@@ -4,7 +4,7 @@ use super::Tools;
 use super::artifact::write;
 use super::failure::{Outcome, user};
 use super::progress::Bar;
-use super::source::{Choice, load};
+use super::source::{Choice, Source, load};
 use super::tuning_file::usual_tunings;
 use std::path::PathBuf;
 use warplift::bundle::{Bundle, Code, Making, SizeClass};
@@ -22,6 +22,9 @@ pub struct BundleArgs {
     /// Kernel of a file that holds several.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
+    /// What the mappings may ask of whoever launches them, as `compile --grant`.
+    #[arg(long, value_name = "ARRAY:WORD")]
+    grant: Vec<String>,
     /// A class of sizes, `m=1..64,n=4096,k=14336`: every integer argument, of which one may have a range; may be repeated.
     #[arg(long, value_name = "CLASS", required_unless_present = "show")]
     sizes: Vec<String>,
@@ -47,8 +50,8 @@ pub fn bundle(args: &BundleArgs, tools: &Tools) -> Outcome<()> {
         print!("{bundle}");
         return Ok(());
     }
-    let choice = Choice { kernel: args.kernel.clone(), ..Choice::default() };
-    let kernel = load(args.source.as_deref().unwrap_or_default(), &choice)?.kernel;
+    let choice = Choice { kernel: args.kernel.clone(), grant: args.grant.clone(), ..Choice::default() };
+    let Source { kernel, grants, .. } = load(args.source.as_deref().unwrap_or_default(), &choice)?;
     let classes = args.sizes.iter().map(|text| SizeClass::parse(&kernel, text));
     let classes = classes.collect::<Result<Vec<_>, _>>().map_err(|e| user(e.to_string()))?;
     let found =
@@ -62,7 +65,7 @@ pub fn bundle(args: &BundleArgs, tools: &Tools) -> Outcome<()> {
     };
     let bar = Bar::new(0, "samples");
     let progress = &mut |done, all| bar.set(done as u64, all as u64);
-    let making = Making { code: &code, progress, tuned: usual_tunings() };
+    let making = Making { code: &code, progress, tuned: usual_tunings(), grants };
     let made = Bundle::make(&kernel, &classes, &SM90A, &Options::default(), making);
     drop(bar);
     let made = made.map_err(|e| user(e.to_string()))?;

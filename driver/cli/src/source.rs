@@ -4,6 +4,7 @@ use super::failure::{Outcome, user};
 use clap::Args;
 use std::fs;
 use std::path::Path;
+use warplift::enumerate::Grants;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{
     Item, Kernel, Loc, Mapping, Module, Origin, Remark, VerifyError, nearest, parse_file, render, verify,
@@ -33,6 +34,10 @@ pub struct Choice {
     /// first, else `auto`.
     #[arg(long, value_name = "FILE|NAME|TEXT|auto")]
     pub mapping: Option<String>,
+    /// What a proposed mapping may ask of whoever launches it: `packed`, another order of the array, and `before_wait`, that no
+    /// grid before writes it. What the mappings beside the kernel ask for is granted.
+    #[arg(long, value_name = "ARRAY:WORD")]
+    pub grant: Vec<String>,
     /// Value of a tunable, which replaces the mapping's.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
@@ -59,6 +64,8 @@ pub struct Source {
     pub mapping: Option<Mapping>,
     /// Values of tunables from the command line, to put over a proposed mapping.
     pub defines: Vec<(String, i64)>,
+    /// What a proposed mapping may ask for.
+    pub grants: Grants,
     /// Sizes for which the compiler proposes one; none: usual ones.
     pub sizes: Option<Sizes>,
     /// Whether it tries everything legal.
@@ -117,8 +124,38 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
         verify_mapping(&kernel, m, &SM90A).map_err(|e| user(shown_all(&from, &e)))?;
     }
     let disable = choice.disable.clone();
+    let grants = granted(&kernel, &module, &choice.grant)?;
     let (sizes, exhaustive) = (None, false);
-    Ok(Source { kernel, mapping, defines, sizes, exhaustive, disable, text, mapping_text: from, origin })
+    Ok(Source {
+        kernel,
+        mapping,
+        defines,
+        grants,
+        sizes,
+        exhaustive,
+        disable,
+        text,
+        mapping_text: from,
+        origin,
+    })
+}
+
+/// What the mappings of a kernel ask for, and what the command line grants.
+fn granted(kernel: &Kernel, module: &Module, given: &[String]) -> Outcome<Grants> {
+    let own = module.mappings.iter().filter(|m| m.kernel == kernel.name);
+    let mut grants = Grants::of(own);
+    for text in given {
+        let (name, word) = text.split_once(':').unwrap_or((text, ""));
+        let word = word.trim();
+        if !kernel.params.iter().any(|p| p.name == name) {
+            return Err(user(format!("--grant {text}: `{}` has no argument `{name}`", kernel.name)));
+        }
+        if !["packed", "before_wait"].contains(&word) {
+            return Err(user(format!("--grant {text}: expected ARRAY:packed or ARRAY:before_wait")));
+        }
+        grants.add(name, word == "packed", word == "before_wait");
+    }
+    Ok(grants)
 }
 
 /// A name that comes more than once.

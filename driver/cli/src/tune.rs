@@ -43,6 +43,9 @@ pub struct TuneArgs {
     /// Kernel of a file that holds several.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
+    /// What a mapping may ask of whoever launches it, as `compile --grant`.
+    #[arg(long, value_name = "ARRAY:WORD")]
+    grant: Vec<String>,
     /// A class of sizes, `m=1..8,n=4096,k=4096`, which is tuned at its greatest sizes; may be repeated.
     #[arg(long, value_name = "CLASS", required = true)]
     size: Vec<String>,
@@ -106,7 +109,7 @@ struct Tried {
 /// # Errors
 /// Mistakes in the text or the sizes, no mapping that compiles, a tuning file that cannot be written.
 pub fn tune(args: &TuneArgs, tools: &Tools) -> Outcome<()> {
-    let choice = Choice { kernel: args.kernel.clone(), ..Choice::default() };
+    let choice = Choice { kernel: args.kernel.clone(), grant: args.grant.clone(), ..Choice::default() };
     let source = load(&args.source, &choice)?;
     let classes = args.size.iter().map(|text| SizeClass::parse(&source.kernel, text));
     let classes = classes.collect::<Result<Vec<_>, _>>().map_err(|e| user(e.to_string()))?;
@@ -146,8 +149,13 @@ fn tune_class(
     let bar = Bar::new(3, "candidates");
     let stop = Arc::new(AtomicBool::new(false));
     // Half of the time is for assembling and measuring.
-    let search =
-        Search { wider: WIDER, time: Some(args.budget / 2), stop: Some(stop.clone()), ..Search::default() };
+    let search = Search {
+        wider: WIDER,
+        grants: source.grants.clone(),
+        time: Some(args.budget / 2),
+        stop: Some(stop.clone()),
+        ..Search::default()
+    };
     let chosen = std::thread::scope(|s| {
         let choosing = s.spawn(|| choose(&source.kernel, &sizes, &SM90A, &Options::default(), &search));
         while !choosing.is_finished() {

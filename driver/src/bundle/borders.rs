@@ -58,7 +58,8 @@ impl<'k> Pool<'k> {
         options: &'k Options,
         making: &mut Making<'_>,
     ) -> Result<Self, BundleError> {
-        let search = Search { tuned: making.tuned.clone(), ..Search::default() };
+        let search =
+            Search { tuned: making.tuned.clone(), grants: making.grants.clone(), ..Search::default() };
         let mut pool = Self { kernel, target, options, members: Vec::new(), predicted: FxHashMap::default() };
         let samples: Vec<(usize, i64)> = classes
             .iter()

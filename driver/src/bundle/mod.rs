@@ -18,6 +18,7 @@ pub use class::SizeClass;
 pub use file::BUNDLE_VERSION;
 pub use table::{Class, Table};
 
+use crate::enumerate::Grants;
 use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Options};
 use borders::Pool;
@@ -120,6 +121,8 @@ pub struct Making<'m> {
     pub progress: &'m mut dyn FnMut(usize, usize),
     /// Earlier results, which are taken as they are.
     pub tuned: Option<Arc<Tunings>>,
+    /// What mappings may ask of the caller.
+    pub grants: Grants,
 }
 
 impl Bundle {
@@ -226,7 +229,7 @@ pub(crate) mod tests {
         let kernel = find(name).unwrap().parse().unwrap().kernels.remove(0);
         let classes: Vec<SizeClass> = sizes.iter().map(|s| SizeClass::parse(&kernel, s).unwrap()).collect();
         let code = |_: &Mapping, compiled: &Compiled| Ok(Code::Ptx(compiled.ptx.clone()));
-        let making = Making { code: &code, progress: &mut |_, _| {}, tuned: None };
+        let making = Making { code: &code, progress: &mut |_, _| {}, tuned: None, grants: Grants::default() };
         Bundle::make(&kernel, &classes, &SM90A, &Options::default(), making).unwrap()
     }
 
@@ -273,7 +276,8 @@ pub(crate) mod tests {
         let kernel = find("axpy").unwrap().parse().unwrap().kernels.remove(0);
         let code = |_: &Mapping, _: &Compiled| Err("no".to_owned());
         let make = |classes: &[SizeClass]| {
-            let making = Making { code: &code, progress: &mut |_, _| {}, tuned: None };
+            let making =
+                Making { code: &code, progress: &mut |_, _| {}, tuned: None, grants: Grants::default() };
             Bundle::make(&kernel, classes, &SM90A, &Options::default(), making).unwrap_err().to_string()
         };
         assert!(make(&[]).contains("no sizes"));

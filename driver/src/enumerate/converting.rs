@@ -41,9 +41,10 @@ const PRODUCER_REGISTERS: i64 = 24;
 /// Registers of a thread beside sums and operands.
 const REGISTERS: i64 = 44;
 /// Depth of a trip from which the following cycles are, and elements that the fullest unit converts in a cycle. From
-/// walks of 30 mappings of `a16w4` at 1 x 4096 x 14336.
+/// walks of 30 mappings of `a16w4` at 1 x 4096 x 14336. Elements of arrays that are not packed are put together from bytes.
 const DEEP: f64 = 128.0;
 const CONVERTED: f64 = 50.5;
+const CONVERTED_BYTES: f64 = 27.0;
 /// Cycles of a conversion that nothing overlaps: of warpgroups, of warps, and of each further tile.
 const CHAIN: [f64; 2] = [750.0, 700.0];
 const CHAIN_OF_TILE: f64 = 150.0;
@@ -62,6 +63,8 @@ pub(super) struct Converting<'s> {
     pub space: &'s Space<'s>,
     /// Bits of an element before.
     pub bits: u32,
+    /// Whether they are packed.
+    pub packed: bool,
     /// The dimension of the converted operand's rows: 0 or 1.
     pub side: usize,
 }
@@ -222,7 +225,8 @@ impl Converting<'_> {
 
     /// Cycles of the fullest unit for a trip of one block: conversions, or products.
     fn unit(&self, shape: &Shape) -> f64 {
-        let converted = (shape.rows * shape.deep * self.space.count) as f64 / CONVERTED;
+        let rate = if self.packed { CONVERTED } else { CONVERTED_BYTES };
+        let converted = (shape.rows * shape.deep * self.space.count) as f64 / rate;
         let steps = (shape.deep as f64 * self.space.bytes / 32.0) * self.space.count as f64;
         let rates = &self.space.target.rates;
         let products = match shape.computes {

@@ -80,7 +80,7 @@ pub(super) struct Form {
     pub pipeline: Depth,
     /// Depth of an operand's columns that are converted at once.
     pub chunk: Option<u32>,
-    /// Whether threads convert an operand: its array is packed.
+    /// Whether threads convert an operand.
     pub converts: bool,
     /// Blocks that share out the loop.
     pub slices: u32,

@@ -7,8 +7,8 @@
 //!                   narrow weights? ─ yes ─► tiles x warpgroups x slices of the loop ───┤              converting.rs
 //!                        └────────── no ──► tiles of computed operands, extents ──────┤              propose.rs
 //!                                                                                     v
-//!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► best
-//!                                               (roughly, where it cannot be walked; power: rough.rs)
+//!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► best ─► pdl?
+//!                                               (roughly, where it cannot be walked; power: rough.rs)    pdl.rs
 //! ```
 //!
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the
@@ -16,6 +16,8 @@
 
 mod converting;
 mod forms;
+mod grants;
+mod pdl;
 mod propose;
 mod rough;
 mod tiling;
@@ -35,6 +37,7 @@ use warplift_ir::plural;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Way, verify_mapping};
 
+pub use grants::Grants;
 pub use propose::mappings;
 #[cfg(feature = "bundle")]
 pub(crate) use rough::predict as predict_roughly;
@@ -61,6 +64,8 @@ const ATTEMPTS: usize = 2;
 pub struct Search {
     /// Values that tunables must have.
     pub defines: Vec<(String, i64)>,
+    /// What a mapping may ask of the caller.
+    pub grants: Grants,
     /// Compile and predict everything legal, for tests of the choice.
     pub exhaustive: bool,
     /// Compile so many times as many forms as usual; 0 counts as 1.
@@ -106,6 +111,8 @@ pub struct Chosen {
     pub skipped: usize,
     /// Candidates that have only a rough estimate, because the walk was too long.
     pub rough: usize,
+    /// Arrays of narrow elements that would be packed, were it granted.
+    pub unpacked: Vec<String>,
     /// Time that all compilations and predictions took.
     pub elapsed: Duration,
 }
@@ -132,6 +139,9 @@ impl fmt::Display for Chosen {
         }
         if self.skipped > 0 {
             write!(f, "; {} more were not tried: the time was over", self.skipped)?;
+        }
+        if !self.unpacked.is_empty() {
+            write!(f, "; {} as it lies, since `packed` is not granted", self.unpacked.join(", "))?;
         }
         match self.rough {
             0 => write!(f, "; the best prediction:"),
@@ -181,11 +191,16 @@ pub fn choose(
     let bounds = Bounds { time: search.time.unwrap_or(TIME), stop: search.stop.as_deref(), ..bounds };
     let mut chosen = among(kernel, &proposals, sizes, target, options, bounds)?;
     chosen.passed_over += passed_over;
+    chosen.unpacked = propose::narrow_arrays(kernel);
+    chosen.unpacked.retain(|name| !search.grants.packs(name));
+    if !search.exhaustive {
+        pdl::overlap_launches(kernel, &mut chosen, sizes, target, options, search);
+    }
     chosen.elapsed = start.elapsed();
     Ok(chosen)
 }
 
-/// The mapping that an earlier search found for these sizes, if it has the given values of tunables and compiles.
+/// The mapping that an earlier search found for these sizes, if it has the given values of tunables, asks for nothing but what is granted, and compiles.
 fn tuned(
     kernel: &Kernel,
     sizes: &Sizes,
@@ -196,14 +211,16 @@ fn tuned(
     let (mapping, _) = search.tuned.as_ref()?.find(kernel, target, sizes)?;
     let agrees = search.defines.iter().all(|(name, value)| mapping.tunable(name) == Some(*value));
     let found = [Proposal { mapping, floor: 0.0, form: None }];
-    let usable = agrees && verify_mapping(kernel, &found[0].mapping, target).is_ok();
+    let usable = agrees
+        && search.grants.allow(&found[0].mapping)
+        && verify_mapping(kernel, &found[0].mapping, target).is_ok();
     usable.then(|| among(kernel, &found, sizes, target, options, Bounds::NONE).ok())?
 }
 
 /// Proposals in the order in which they are tried, and how many forms were left out.
 fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -> (Vec<Proposal>, usize) {
     let obeys = |m: &Mapping| verify_mapping(kernel, m, target).is_ok();
-    let anchor = propose::anchor(kernel);
+    let anchor = propose::anchor(kernel, &search.grants);
     let all = anchor.as_ref().map_or(Vec::new(), |a| forms(kernel, a, sizes, target, &search.defines));
     let mut found: Vec<Proposal> = Vec::new();
     let mut of_tile = rustc_hash::FxHashMap::default();
@@ -230,7 +247,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         }
     }
     let left_out = number - found.len();
-    let mut others = mappings(kernel, target);
+    let mut others = mappings(kernel, target, &search.grants);
     others.sort_by_key(|m| !is_packed(m));
     for mut mapping in others {
         forms::set(&mut mapping, &search.defines);
@@ -391,6 +408,7 @@ impl Found {
                 passed_over: self.passed_over,
                 skipped: self.skipped,
                 rough: self.rough,
+                unpacked: Vec::new(),
                 elapsed: start.elapsed(),
             }),
             (None, Some(error)) => Err(error),
@@ -453,7 +471,10 @@ fn forms(
     let Some(space) = Space::new(kernel, anchor, sizes, target, defines) else { return Vec::new() };
     let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
     let mut all = match anchor.narrow_bits {
-        Some(bits) => Converting { space: &space, bits, side: usize::from(anchor.turned) }.forms(),
+        Some(bits) => {
+            Converting { space: &space, bits, side: usize::from(anchor.turned), packed: anchor.packed }
+                .forms()
+        }
         None => space.forms(),
     };
     let late = |f: &Form| !f.converts && f.is_shared_out();

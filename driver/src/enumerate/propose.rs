@@ -10,6 +10,7 @@
 //! Two kinds of tunables are set: those that have a domain, and those that provably tile (`tiling`). Tunables that say
 //! what is computed (an extent of a view, a promise about an argument) keep their defaults.
 
+use super::grants::Grants;
 use super::tiling::tiles;
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
@@ -83,6 +84,8 @@ pub(super) struct Anchor<'a> {
     unequal: bool,
     /// Ways of arrays that make narrow operands cheaper; empty if there are none.
     pub arrays: Vec<(String, ArrayMapping)>,
+    /// Whether narrow operands are packed before the launch.
+    pub packed: bool,
     /// Bits of the narrowest elements that threads convert to an operand of the loop; `None` where they convert none.
     pub narrow_bits: Option<u32>,
     /// Whether the right operand is computed, so that the product will be swapped (`swap_ab`).
@@ -90,9 +93,9 @@ pub(super) struct Anchor<'a> {
 }
 
 /// Complete mappings of a kernel: about 20 if it has products. All obey the domains and asserts of its tunables.
-pub fn mappings(kernel: &Kernel, target: &Target) -> Vec<Mapping> {
+pub fn mappings(kernel: &Kernel, target: &Target, grants: &Grants) -> Vec<Mapping> {
     let obeys = |m: &Mapping| verify_mapping(kernel, m, target).is_ok();
-    let Some(anchor) = anchor(kernel) else {
+    let Some(anchor) = anchor(kernel, grants) else {
         return elementwise(kernel).into_iter().filter(obeys).collect();
     };
     let found: Vec<Mapping> = products(kernel, &anchor, target).into_iter().filter(obeys).collect();
@@ -126,7 +129,7 @@ impl Anchor<'_> {
 }
 
 /// The product that decides the tiles, if there is one.
-pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
+pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'k>> {
     let inside = |holder: Inst, mma: Inst| {
         let blocks = &kernel.insts[holder].blocks;
         matches!(kernel.insts[holder].op, Op::For)
@@ -153,7 +156,8 @@ pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
         alone: kernel.args(mma)[1..].iter().all(|&v| is_loaded(kernel, v))
             && beside_products(kernel, holder, mma),
         unequal: holder.is_some_and(|h| depends_on_place(kernel, h)),
-        arrays: arrays(kernel),
+        arrays: arrays(kernel, grants),
+        packed: narrow_arrays(kernel).iter().any(|name| grants.packs(name)),
         narrow_bits: narrow_bits(kernel).filter(|_| counter.is_some()),
         turned: is_loaded(kernel, kernel.args(mma)[1]) && !is_loaded(kernel, kernel.args(mma)[2]),
     })
@@ -219,19 +223,29 @@ fn depends_on_place(kernel: &Kernel, holder: Inst) -> bool {
     behind(kernel, bounds).into_iter().any(|i| matches!(kernel.insts[i].op, Op::BlockIndex(_)))
 }
 
-/// Ways of arrays for a kernel that multiplies narrow elements: narrow arrays are packed, other arrays that are no
-/// operand are staged.
-fn arrays(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
-    let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
-    let packed = |v: Value| ArrayMapping { way: Way::Packed, stream: narrow(v), before_wait: false };
-    let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
-    let ways = beside(kernel);
-    match ways.iter().any(|&(_, v)| narrow(v)) {
-        true => {
-            ways.into_iter().map(|(name, v)| (name, if narrow(v) { packed(v) } else { staged })).collect()
-        }
-        false => Vec::new(),
+/// Ways of arrays for a kernel that multiplies narrow elements: narrow arrays are packed where that is granted. How the others
+/// come is left to the planner: one that no copy brings says nothing about the rest.
+fn arrays(kernel: &Kernel, grants: &Grants) -> Vec<(String, ArrayMapping)> {
+    let way = |name: &str| if grants.packs(name) { Way::Packed } else { Way::Fit };
+    let narrow = narrow_arrays(kernel).into_iter();
+    narrow
+        .map(|name| (name.clone(), ArrayMapping { way: way(&name), stream: true, before_wait: false }))
+        .collect()
+}
+
+impl Grants {
+    /// All arrays of narrow elements that meet products may be packed.
+    pub fn packing(kernel: &Kernel) -> Self {
+        let mut grants = Self::default();
+        narrow_arrays(kernel).iter().for_each(|name| grants.add(name, true, false));
+        grants
     }
+}
+
+/// Arrays of elements of less than 16 bits whose tiles are no operands themselves.
+pub(super) fn narrow_arrays(kernel: &Kernel) -> Vec<String> {
+    let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
+    beside(kernel).into_iter().filter(|&(_, v)| narrow(v)).map(|(name, _)| name).collect()
 }
 
 /// Bits of the narrowest elements among arrays whose tiles are no operands themselves, if they are below 16.

@@ -2,6 +2,7 @@
 //! cycles of the epilogue, and the operands that a wave of tiles reads. Each term has a factor from the target's
 //! estimates. The prediction orders candidates. It does not promise a time.
 
+use super::grants::Grants;
 use super::propose::{Anchor, anchor};
 use crate::Compiled;
 use crate::problem::{Sizes, block_work, grid_of, operand_bits};
@@ -25,7 +26,7 @@ pub fn predict(
     let blocks: f64 = grid.iter().map(|&g| g as f64).product();
     let (multiplications, bytes) = block_work(&resolved, sizes);
     let (multiprocessors, estimates) = (f64::from(target.multiprocessors), &target.estimates);
-    match anchor(kernel) {
+    match anchor(kernel, &Grants::default()) {
         Some(anchor) => {
             let [height, width] = extents(&anchor, mapping);
             let waves = (blocks / multiprocessors).ceil();
@@ -65,7 +66,7 @@ fn copies_tensors(compiled: &Compiled) -> bool {
 /// Slowdown by power, which no walk sees. Two things cause it: the operands that a wave of tiles reads, and narrow
 /// instructions, which read the left operand more often. The slowdown is 1 for a kernel without products.
 pub fn power(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes) -> f64 {
-    let Some(anchor) = anchor(kernel) else { return 1.0 };
+    let Some(anchor) = anchor(kernel, &Grants::default()) else { return 1.0 };
     let resolved = warplift_isel::map::do_tunables(kernel, mapping).ok();
     let grid = resolved.and_then(|k| grid_of(&k, sizes));
     grid.map_or(1.0, |grid| power_of(&anchor, mapping, grid[1], target))

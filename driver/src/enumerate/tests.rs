@@ -14,7 +14,7 @@ fn kernel(name: &str) -> Kernel {
 fn proposals_are_complete_and_fit_their_kernel() {
     for (name, least) in [("gemm", 18), ("gemm_chain", 4), ("gemm_dual", 4), ("axpy", 6), ("row_max", 18)] {
         let kernel = kernel(name);
-        let all = mappings(&kernel, &SM90A);
+        let all = mappings(&kernel, &SM90A, &Grants::default());
         assert!((least..=28).contains(&all.len()), "{name}: {}", all.len());
         for m in &all {
             assert_eq!(verify_mapping(&kernel, m, &SM90A), Ok(()), "{m}");
@@ -77,18 +77,60 @@ fn what_says_what_is_computed_stays() {
     for (name, tunable, value) in [("attention", "D", 128), ("a16w4", "GROUP", 128), ("softmax", "BN", 4096)]
     {
         let kernel = kernel(name);
-        let all = mappings(&kernel, &SM90A);
+        let all = mappings(&kernel, &SM90A, &Grants::default());
         let kept = |m: &Mapping| m.tunable(tunable).is_none_or(|v| v == value);
         assert!(!all.is_empty() && all.iter().all(kept), "{name}: {all:?}");
     }
 }
 
 #[test]
-fn narrow_weights_are_packed_and_their_scales_staged() {
-    let all = mappings(&kernel("a16w4"), &SM90A);
+fn narrow_weights_are_packed_where_that_is_granted_and_the_planner_decides_on_their_scales() {
+    let kernel = kernel("a16w4");
+    let unasked = mappings(&kernel, &SM90A, &Grants::default());
+    assert!(unasked.len() >= 4 && !unasked.iter().any(is_packed), "{unasked:?}");
+    let all = mappings(&kernel, &SM90A, &Grants::packing(&kernel));
     let way = |m: &Mapping, array: &str| m.arrays.iter().find(|a| a.0 == array).map(|a| a.1.way);
-    let both = |m: &&Mapping| (way(m, "w"), way(m, "s")) == (Some(Way::Packed), Some(Way::Staged));
+    let both = |m: &&Mapping| (way(m, "w"), way(m, "s")) == (Some(Way::Packed), None);
     assert!(all.iter().any(|m| m.arrays.is_empty()) && all.iter().filter(both).count() >= 4, "{all:?}");
+}
+
+#[test]
+fn what_asks_something_of_the_caller_is_chosen_only_where_granted() {
+    let module = find("a16w4").unwrap().parse().unwrap();
+    let kernel = &module.kernels[0];
+    let text = "m=16,n=6144,k=4096";
+    let sizes = Sizes::nominal(kernel).overridden(kernel, text).unwrap();
+    let with = |grants: Grants, tuned| {
+        let search = Search { grants, tuned, ..Search::default() };
+        choose(kernel, &sizes, &SM90A, &Options::default(), &search).unwrap()
+    };
+    let own = Grants::of(&module.mappings);
+    let granted = with(own.clone(), None);
+    let found = &granted.best.mapping;
+    let w = found.arrays.iter().find(|a| a.0 == "w").unwrap().1;
+    assert!(w.way == Way::Packed && w.before_wait && found.whole.pdl, "{found}");
+    assert!(own.allow(found) && !Grants::default().allow(found));
+    let unasked = with(Grants::default(), None);
+    assert!(Grants::default().allow(&unasked.best.mapping), "{}", unasked.best.mapping);
+    assert!(unasked.to_string().contains("w as it lies, since `packed` is not granted"), "{unasked}");
+    assert!(unasked.best.cycles < 1.25 * granted.best.cycles, "{unasked}");
+    let mut tuned = Tunings::default();
+    tuned.add(kernel, &SM90A, text, found, crate::tuning::Took::Predicted(1.0));
+    let tuned = with(Grants::default(), Some(Arc::new(tuned)));
+    assert!(Grants::default().allow(&tuned.best.mapping), "{}", tuned.best.mapping);
+}
+
+/// Short launches begin under the one before, and those that device memory bounds do not.
+#[test]
+fn launches_begin_early_where_a_stream_gains() {
+    let kernel = kernel("gemm");
+    let early = |text: &str| {
+        let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
+        let search = Search::default();
+        choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap().best.mapping.whole.pdl
+    };
+    assert!(early("m=1024,n=1024,k=1024"));
+    assert!(!early("m=64,n=4096,k=7168") && !early("m=4096,n=4096,k=4096"));
 }
 
 /// Predicted cycles of the proposed mapping, divided by those of the file's own mapping. Both are for nominal
@@ -96,7 +138,8 @@ fn narrow_weights_are_packed_and_their_scales_staged() {
 fn against_own(kernel: &Kernel, own: &Mapping) -> f64 {
     let options = Options::default();
     let sizes = Sizes::nominal(kernel);
-    let auto = choose(kernel, &sizes, &SM90A, &options, &Search::default());
+    let search = Search { grants: Grants::packing(kernel), ..Search::default() };
+    let auto = choose(kernel, &sizes, &SM90A, &options, &search);
     let auto = auto.unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let (compiled, walked) = compile_and_predict(kernel, own, &SM90A, &sizes, &options).unwrap();
     let rough = || rough::predict(kernel, own, &compiled, &SM90A, &sizes);
@@ -260,7 +303,7 @@ fn what_does_not_compile_is_passed_over() {
 #[test]
 fn a_choice_is_bounded_and_says_what_it_left_out() {
     let kernel = kernel("gemm");
-    let all = mappings(&kernel, &SM90A);
+    let all = mappings(&kernel, &SM90A, &Grants::default());
     let within = |bounds| best_within(&kernel, &all, &SM90A, &Options::default(), bounds).unwrap();
     let late = within(Bounds { time: Duration::ZERO, ..Bounds::NONE });
     assert_eq!((late.tried.0, late.skipped), (1, all.len() - 1));

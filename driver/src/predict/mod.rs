@@ -245,7 +245,7 @@ fn walk_blocks(
     let end = end.max(walks.updating(grid, &walked)?);
     let memory = floor.memory * slowdown + again / rate;
     let start = target.estimates.start_cycles;
-    let overlap = overlapping(scheduled, &walked, (end, memory), target);
+    let overlap = overlapping(scheduled, manifest, &walked, (end, memory), target);
     let prediction = Prediction {
         clock: Clock::default(),
         cycles: start + end.max(memory),
@@ -272,9 +272,11 @@ fn walk_blocks(
 }
 
 /// Cycles that overlap the launch before in a stream of such launches, whose blocks and device memory take so long. Device
-/// memory is idle from the end of one launch to the wait's end in the next, so its own time does not overlap.
+/// memory is idle from the end of one launch to the wait's end in the next, so its own time overlaps only as far as copies
+/// before the wait fill shared memory.
 fn overlapping(
     scheduled: &Scheduled<'_>,
+    manifest: &Manifest,
     walked: &Walked,
     (end, memory): (f64, f64),
     target: &Target,
@@ -286,7 +288,13 @@ fn overlapping(
             return if memory < end { estimates.start_cycles - estimates.streamed_start(end) } else { 0.0 };
         }
     };
-    end.max(memory) - (end - hides).max(memory)
+    let early = match scheduled.launch.arguments.iter().any(|a| a.before_wait) {
+        true => {
+            f64::from(manifest.dynamic_shared * target.multiprocessors) / target.rates.memory_bytes_per_cycle
+        }
+        false => 0.0,
+    };
+    end.max(memory) - (end - hides).max(memory - early.min(hides))
 }
 
 /// Whether blocks of a cluster copy to each other.

@@ -12,7 +12,7 @@ use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify, Style};
 use warplift::Options;
-use warplift::enumerate::{Search, choose};
+use warplift::enumerate::{Grants, Search, choose};
 use warplift::ir::target::{SM90A, Target};
 use warplift::ir::tile::{Kernel, Mapping};
 use warplift::kernels::find;
@@ -89,9 +89,11 @@ fn choice(line: &str, floors: f64) -> Result<Choice, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, size, about @ ..] = &words[..] else { return Err("expected a kernel and sizes".to_owned()) };
     let text = find(name).ok_or_else(|| format!("no kernel `{name}`"))?;
-    let kernel = text.parse().map_err(|e| e.to_string())?.kernels.swap_remove(0);
+    let mut module = text.parse().map_err(|e| e.to_string())?;
+    let kernel = module.kernels.swap_remove(0);
+    let search = Search { grants: Grants::of(&module.mappings), ..Search::default() };
     let sizes = Sizes::nominal(&kernel).overridden(&kernel, size).map_err(|e| e.to_string())?;
-    let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default());
+    let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &search);
     let chosen = chosen.map_err(|e| e.to_string())?;
     let prediction = chosen.best.prediction.ok_or("a block has too many instructions to walk")?;
     Ok(Choice {

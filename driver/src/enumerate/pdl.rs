@@ -1,0 +1,48 @@
+//! Whether the chosen mapping should let its launch begin while the one before ends (`pdl`).
+//!
+//! ```text
+//!  launch n-1   ────────────┐
+//!  launch n            start│ own work          with pdl: setup, and what is granted `before_wait`, under n-1
+//! ```
+//!
+//! A stream of launches gains where the blocks' time is the limit and short, and where device memory would wait for the
+//! start; a launch that is bound by device memory alone was measured to lose a twentieth. So the best mapping is compiled
+//! once more, and the better one of a stream is kept.
+
+use super::{Candidate, Chosen, Search};
+use crate::Options;
+use crate::predict::compile_and_predict;
+use crate::problem::Sizes;
+use warplift_ir::target::Target;
+use warplift_ir::tile::Kernel;
+
+/// What a launch in a stream must take at most, of the other form's cycles.
+const WORTH: f64 = 0.97;
+
+/// Lets launches of the best candidate overlap, where that is worth it.
+pub(super) fn overlap_launches(
+    kernel: &Kernel,
+    chosen: &mut Chosen,
+    sizes: &Sizes,
+    target: &Target,
+    options: &Options,
+    search: &Search,
+) {
+    let Some(plain) = in_a_stream(&chosen.best).filter(|_| !chosen.best.mapping.whole.pdl) else { return };
+    let mut mapping = chosen.best.mapping.clone();
+    mapping.whole.pdl = true;
+    search.grants.read_early(&mut mapping);
+    let Ok((compiled, prediction)) = compile_and_predict(kernel, &mapping, target, sizes, options) else {
+        return;
+    };
+    let cycles = chosen.best.cycles;
+    let early = Candidate { mapping, compiled, cycles, prediction };
+    if in_a_stream(&early).is_some_and(|cycles| cycles < WORTH * plain) {
+        chosen.others.insert(0, std::mem::replace(&mut chosen.best, early));
+    }
+}
+
+/// Cycles of a candidate in a stream of its launches.
+fn in_a_stream(candidate: &Candidate) -> Option<f64> {
+    candidate.prediction.as_ref().map(|p| p.cycles - p.overlap)
+}
