@@ -37,11 +37,13 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
     let written = written(k);
     let blocks: Vec<_> = k.blocks.keys().collect();
     for block in blocks {
+        let reduced = taken_whole(k, block);
         let old = std::mem::take(&mut k.blocks[block].insts);
         for (at, &inst) in old.iter().enumerate() {
             match chunks(k, inst, mapping, rows) {
                 Some(all) => {
-                    let fixed = fixed_loads(k, &old[..at], inst, &written);
+                    let mut fixed = fixed_loads(k, &old[..at], inst, &written);
+                    fixed.extend(&reduced);
                     push_chunks(k, block, inst, all, &fixed, mapping);
                 }
                 None => {
@@ -52,6 +54,31 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
         }
     }
     do_drop_unused(k);
+}
+
+/// Elementwise work that a reduction takes as a whole, and that takes its operand's place: the operand is not read after it.
+/// A slice of its result holds no more registers than one of the operand, and is not computed again.
+fn taken_whole(k: &Kernel, block: Block) -> FxHashSet<Inst> {
+    let insts = &k.blocks[block].insts;
+    let mut users: FxHashMap<Value, Vec<usize>> = FxHashMap::default();
+    for (at, &inst) in insts.iter().enumerate() {
+        k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(at));
+    }
+    let of = |v: Value| users.get(&v).map_or(&[][..], |all| all);
+    let mut whole: FxHashSet<usize> = FxHashSet::default();
+    for (at, &inst) in insts.iter().enumerate().rev() {
+        let reduces = |&n: &usize| matches!(k.insts[insts[n]].op, Op::Reduce(..) | Op::Scan(..));
+        let taken = |n: &usize| whole.contains(n) || reduces(n);
+        if k.insts[inst].op.is_elementwise() && k.results(inst).iter().any(|&r| of(r).iter().any(taken)) {
+            whole.insert(at);
+        }
+    }
+    let is_last = |at: usize, v: Value| of(v).last() == Some(&at);
+    let replaces = |at: usize| {
+        let (inst, ty) = (insts[at], k.ty(k.result(insts[at])));
+        k.args(inst).iter().any(|&v| k.ty(v) == ty && is_last(at, v))
+    };
+    whole.iter().copied().filter(|&at| replaces(at)).map(|at| insts[at]).collect()
 }
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
