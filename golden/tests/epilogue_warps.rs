@@ -396,12 +396,12 @@ fn what_has_no_halves_is_refused() {
     let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     const STORE: &str = "store gy[i*BM, 0], (load gx[i*BM, 0] : f32[BM, BN]) * 2.0\n}";
     let loops = &SHARES[SHARES.find("zero =").expect("loops")..];
-    // A number that the first loop counts, and the second multiplies by.
+    // A number that the first loop makes of the one before, and the second multiplies by.
     let counted = shares(
         "sum = for t in 0..cdiv(n, BN) carry s = zero {",
         "sum, seen = for t in 0..cdiv(n, BN) carry s = zero, c = 0 {",
     )
-    .replace("f32[BM, BN]), 1)", "f32[BM, BN]), 1), c + 1")
+    .replace("f32[BM, BN]), 1)", "f32[BM, BN]), 1), c * 3 + 1")
     .replace("expand_dims(part, 1)", "expand_dims(part, 1) * cast(seen, f32)");
     let plain = find("gemm").expect("a gemm").text.replace("kernel gemm", "kernel k");
     let plain = plain.split("mapping").next().unwrap_or_default();

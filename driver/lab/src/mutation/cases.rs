@@ -401,7 +401,7 @@ pub const CASES: &[Case] = &[
     knowing(
         case(
             "a16w4",
-            "BN = 64, BM = 16, GROUP = 128; for t: pipeline 3, producers 1, consumers 1; array s: staged",
+            "BN = 64, BM = 16, GROUP = 128; for t: pipeline 3, producers 1, consumers 1; array w: plain array s: staged",
             &[
                 ("20x72x1920", 2),
                 ("20x1032x256", 2),
