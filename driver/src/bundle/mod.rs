@@ -229,7 +229,8 @@ pub(crate) mod tests {
         let kernel = find(name).unwrap().parse().unwrap().kernels.remove(0);
         let classes: Vec<SizeClass> = sizes.iter().map(|s| SizeClass::parse(&kernel, s).unwrap()).collect();
         let code = |_: &Mapping, compiled: &Compiled| Ok(Code::Ptx(compiled.ptx.clone()));
-        let making = Making { code: &code, progress: &mut |_, _| {}, tuned: None, grants: Grants::default() };
+        let grants = Grants::packing(&kernel);
+        let making = Making { code: &code, progress: &mut |_, _| {}, tuned: None, grants };
         Bundle::make(&kernel, &classes, &SM90A, &Options::default(), making).unwrap()
     }
 

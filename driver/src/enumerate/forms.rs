@@ -14,7 +14,9 @@
 
 use super::propose::{ACCUMULATORS, Anchor, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
-use crate::problem::{Sizes, grid_of, least_products, operand_bits, operands, traffic};
+use crate::problem::{
+    BlockWork, Sizes, grid_of, least_products, operand_bits, operands, products, traffic, work_by_block,
+};
 use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{
     Depth, Domain, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster, TunableData,
@@ -180,6 +182,8 @@ pub(super) struct Space<'a> {
     /// Whether blocks may share out the loop, and programs.
     pub shares: bool,
     streams: bool,
+    /// Whether blocks do unequal work.
+    unequal: bool,
 }
 
 /// What one choice of extents makes of the kernel.
@@ -207,8 +211,15 @@ impl Asked<'_> {
         let resolved = warplift_isel::map::do_tunables(self.kernel, &mapping).ok()?;
         let grid = grid_of(&resolved, self.sizes)?.map(|g| g as f64);
         let each = (extents.iter().product::<i64>() * self.anchor.count) as f64;
-        let trips = least_products(&resolved, self.sizes) / each;
-        Some(Tried { blocks: grid.iter().product(), columns: grid[1], trips, resolved })
+        // Blocks that have products, and their mean trips.
+        let (blocks, work) = match work_by_block(&resolved, self.sizes, &products, false) {
+            Some(BlockWork::Each(all)) => {
+                let some = all.iter().filter(|&&work| work > 0.0).count() as f64;
+                (some, all.iter().sum::<f64>() / some.max(1.0))
+            }
+            _ => (grid.iter().product(), least_products(&resolved, self.sizes)),
+        };
+        Some(Tried { blocks, columns: grid[1], trips: work / each, resolved })
     }
 
     /// The values of each extent.
@@ -262,6 +273,7 @@ impl<'a> Space<'a> {
         let blocks = [along(0, |t| t.blocks)?, along(1, |t| t.blocks)?];
         let trips = along(2, |t| t.trips)?;
         let (base, columns, count) = (first.blocks, first.columns.max(1.0), asked.anchor.count);
+        let unequal = asked.anchor.unequal;
         let shares = asked.anchor.counter.is_some_and(|name| can_split_k(asked.kernel, name));
         let streams = asked.anchor.counter.is_some_and(|name| can_stream_k(asked.kernel, name));
         Some(Self {
@@ -277,6 +289,7 @@ impl<'a> Space<'a> {
             memory,
             shares,
             streams,
+            unequal,
         })
     }
 
@@ -349,7 +362,8 @@ impl<'a> Space<'a> {
     /// Ways from tiles to blocks. Where every tile has a multiprocessor of its own, orders make no difference.
     fn wholes(&self, blocks: f64) -> Vec<KernelMapping> {
         let plain = [1, 2].map(|cluster| KernelMapping { cluster, ..KernelMapping::default() });
-        let persistent = RASTERS.into_iter().flat_map(|raster| {
+        let paired = self.unequal.then_some(Raster::Paired);
+        let persistent = RASTERS.into_iter().chain(paired).flat_map(|raster| {
             [Epilogue::Deferred, Epilogue::Direct].map(|epilogue| KernelMapping {
                 persistent: true,
                 raster,

@@ -49,6 +49,8 @@ const TIME: Duration = Duration::from_secs(30);
 const GIVEN_UP: usize = 2;
 /// Forms of one tile that are compiled at most.
 const OF_TILE: usize = 3;
+/// So many times as many forms are compiled where blocks do unequal work.
+const UNEQUAL: usize = 3;
 /// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees the time of
 /// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
 const GAIN: f64 = 0.03;
@@ -226,15 +228,18 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let mut of_tile = rustc_hash::FxHashMap::default();
     let number = all.len();
     let mut of_kind = [0; 2];
+    // How unequal blocks share out the multiprocessors is for the walk to say.
+    let unequal = anchor.as_ref().is_some_and(|a| a.unequal);
+    let wider = search.wider.max(1) * if unequal { UNEQUAL } else { 1 };
     let whole = all.iter().filter(|f| !f.is_shared_out()).map(|f| f.estimate);
     let worth = (1.0 - GAIN) * whole.fold(f64::INFINITY, f64::min);
     for form in all {
         let alike: &mut usize = of_tile.entry(form.key().0).or_default();
         let kind: &mut usize = &mut of_kind[usize::from(form.is_shared_out())];
-        let most = form.most() * search.wider.max(1);
+        let most = form.most() * wider;
         // Programs cut tiles only where that is expected to be worth it.
         let needless = form.streams && form.estimate >= worth;
-        if !search.exhaustive && (*alike >= OF_TILE || *kind >= 2 * most || needless) {
+        if !search.exhaustive && (*alike >= OF_TILE * wider || *kind >= 2 * most || needless) {
             continue;
         }
         let Some(anchor) = &anchor else { break };

@@ -12,6 +12,7 @@
 
 use super::grants::Grants;
 use super::tiling::tiles;
+use crate::problem::depends_on_place;
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
@@ -80,8 +81,8 @@ pub(super) struct Anchor<'a> {
     pub count: i64,
     /// Whether the loop's only tile instructions are products and the loads of their operands.
     alone: bool,
-    /// Whether the loop's trip count depends on the block's place in the grid.
-    unequal: bool,
+    /// Whether what a block does depends on its place in the grid.
+    pub unequal: bool,
     /// Ways of arrays that make narrow operands cheaper; empty if there are none.
     pub arrays: Vec<(String, ArrayMapping)>,
     /// Whether narrow operands are packed before the launch.
@@ -155,7 +156,7 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
         count: beside.max(1) as i64,
         alone: kernel.args(mma)[1..].iter().all(|&v| is_loaded(kernel, v))
             && beside_products(kernel, holder, mma),
-        unequal: holder.is_some_and(|h| depends_on_place(kernel, h)),
+        unequal: depends_on_place(kernel),
         arrays: arrays(kernel, grants),
         packed: narrow_arrays(kernel).iter().any(|name| grants.packs(name)),
         narrow_bits: narrow_bits(kernel).filter(|_| counter.is_some()),
@@ -215,12 +216,6 @@ fn beside_products(kernel: &Kernel, holder: Option<Inst>, mma: Inst) -> bool {
     let plain = |i: Inst| matches!(kernel.insts[i].op, Op::Load | Op::Mma) || views(&kernel.insts[i].op);
     let inside = kernel.insts[holder].blocks.iter().flat_map(|&b| &kernel.blocks[b].insts);
     inside.copied().all(|i| !tiles(i) || plain(i))
-}
-
-/// Whether a loop's trip count depends on the block's place in the grid.
-fn depends_on_place(kernel: &Kernel, holder: Inst) -> bool {
-    let bounds = kernel.args(holder).iter().take(3).copied().collect();
-    behind(kernel, bounds).into_iter().any(|i| matches!(kernel.insts[i].op, Op::BlockIndex(_)))
 }
 
 /// Ways of arrays for a kernel that multiplies narrow elements: narrow arrays are packed where that is granted. How the others

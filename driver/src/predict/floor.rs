@@ -5,7 +5,7 @@
 //! ```
 
 use super::Arrays;
-use crate::problem::{Problem, grid_of, least_products, operand_bits, touched};
+use crate::problem::{Problem, grid_of, operand_bits, products, touched, work_by_block};
 use std::collections::BTreeMap;
 use warplift_ir::target::Target;
 
@@ -14,7 +14,7 @@ use warplift_ir::target::Target;
 pub struct Floor {
     /// Of everything.
     pub cycles: f64,
-    /// Of the tensor cores, all busy: whole tiles, and nothing for loops whose range depends on data or on the block.
+    /// Of the tensor cores, all busy: whole tiles of each block, and nothing for what depends on data.
     pub products: f64,
     /// Of device memory: the sectors that all blocks touch, each read or written once.
     pub memory: f64,
@@ -33,8 +33,8 @@ pub(super) fn floor_and_reads(problem: &Problem, arrays: &Arrays, target: &Targe
     let kernel = &problem.resolved;
     let blocks = grid_of(kernel, &problem.sizes).map_or(0.0, |grid| grid.iter().map(|&n| n as f64).product());
     let rate = target.estimates.product_rate * 16.0 / f64::from(operand_bits(kernel));
-    let products =
-        blocks * least_products(kernel, &problem.sizes) / (f64::from(target.multiprocessors) * rate);
+    let products = work_by_block(kernel, &problem.sizes, &products, true).map_or(0.0, |w| w.sum(blocks))
+        / (f64::from(target.multiprocessors) * rate);
     let touched = touched(problem, arrays);
     let bytes: f64 = touched.iter().flatten().sum();
     let reads = problem.operands.iter().zip(&touched).map(|(o, [read, _])| (o.name.clone(), *read)).collect();

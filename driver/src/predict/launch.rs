@@ -3,7 +3,7 @@
 //! ```text
 //!  grid      ●──────○──────●   walked: the first block, and along each dimension the last ones and, where those
 //!            │                 differ, blocks between; the others lie on straight lines between walked ones
-//!            ●
+//!            ●                 (where the text tells what each block computes: by that, whatever decides it)
 //!
 //!  places    SM 0   │ block 0 │ block 5 ... │     each multiprocessor has as many places as blocks fit beside
 //!            SM 1   │ block 1     │ block 4 │     each other; the next block goes to the place that is free first
@@ -55,31 +55,45 @@ impl Cost {
 
 /// Costs of all blocks of a grid.
 pub struct Costs {
-    grid: [i64; 3],
     first: Cost,
+    by: By,
+}
+
+/// What costs follow from.
+enum By {
     /// Walked blocks along each dimension, from the first block, in order.
-    axes: [Vec<(i64, Cost)>; 3],
+    Place { grid: [i64; 3], axes: [Vec<(f64, Cost)>; 3] },
+    /// What each block computes, and walked blocks by that, the least first.
+    Work { each: Vec<f64>, walked: Vec<(f64, Cost)> },
 }
 
 impl Costs {
-    /// From the first block, which was walked; walks others while the walks have steps left.
-    pub fn new(grid: [i64; 3], first: Cost, walks: &mut Walks<'_, '_, '_>) -> Self {
-        let mut axes = [const { Vec::new() }; 3];
-        for (d, axis) in axes.iter_mut().enumerate() {
-            *axis = sample(d, grid[d], first, walks);
-        }
-        Self { grid, first, axes }
+    /// From the first block, which was walked; walks others while the walks have steps left. `work`: what each block computes.
+    pub fn new(grid: [i64; 3], first: Cost, work: Option<Vec<f64>>, walks: &mut Walks<'_, '_, '_>) -> Self {
+        let by = match work {
+            Some(each) => By::Work { walked: by_work(grid, &each, first, walks), each },
+            None => By::Place { grid, axes: [0, 1, 2].map(|d| along(d, grid[d], first, walks)) },
+        };
+        Self { first, by }
     }
 
     fn are_alike(&self) -> bool {
-        self.axes.iter().flatten().all(|(_, cost)| cost.is_alike(self.first))
+        let alike = |walked: &[(f64, Cost)]| walked.iter().all(|(_, cost)| cost.is_alike(self.first));
+        match &self.by {
+            By::Place { axes, .. } => axes.iter().all(|axis| alike(axis)),
+            By::Work { walked, .. } => alike(walked),
+        }
     }
 
-    /// What a block costs beyond the first one is the sum of what it does along each dimension.
+    /// By places, what a block costs beyond the first one is the sum of what it does along each dimension.
     fn of(&self, block: u64) -> Cost {
-        let [x, y, _] = self.grid.map(|n| n as u64);
+        let (grid, axes) = match &self.by {
+            By::Place { grid, axes } => (grid, axes),
+            By::Work { each, walked } => return interpolate(walked, each[block as usize]),
+        };
+        let [x, y, _] = grid.map(|n| n as u64);
         let place = [block % x, block / x % y, block / (x * y)];
-        let steps = self.axes.iter().zip(place).map(|(axis, at)| interpolate(axis, at as i64));
+        let steps = axes.iter().zip(place).map(|(axis, at)| interpolate(axis, at as f64));
         let moved =
             |cost: Cost, step: Cost| cost.map2(step.map2(self.first, |a, b| a - b), |a, b| (a + b).max(0.0));
         steps.fold(self.first, moved)
@@ -87,31 +101,58 @@ impl Costs {
 }
 
 /// Walks along a dimension from the first block: the last, and between neighbours that differ.
-fn sample(d: usize, extent: i64, first: Cost, walks: &mut Walks<'_, '_, '_>) -> Vec<(i64, Cost)> {
-    let mut axis = vec![(0, first)];
+fn along(d: usize, extent: i64, first: Cost, walks: &mut Walks<'_, '_, '_>) -> Vec<(f64, Cost)> {
     let at = |i: i64| std::array::from_fn(|e| if e == d { i } else { 0 });
-    if extent > 1 {
-        axis.extend(walks.another(at(extent - 1)).map(|cost| (extent - 1, cost)));
-    }
-    while axis.len() < WALKED {
-        let gaps =
-            axis.windows(2).enumerate().filter(|(_, w)| w[1].0 - w[0].0 > 1 && !w[0].1.is_alike(w[1].1));
-        let Some((k, middle)) =
-            gaps.map(|(k, w)| (k, w[0].0.midpoint(w[1].0))).max_by_key(|&(k, _)| axis[k + 1].0 - axis[k].0)
-        else {
-            break;
-        };
-        let Some(cost) = walks.another(at(middle)) else { break };
-        axis.insert(k + 1, (middle, cost));
-    }
-    axis
+    let middle = |a: f64, b: f64| Some((a as i64).midpoint(b as i64) as f64).filter(|&m| m > a && m < b);
+    let ends = if extent > 1 { vec![(extent - 1) as f64] } else { Vec::new() };
+    sample((0.0, first), ends, middle, |x| walks.another(at(x as i64)))
 }
 
-fn interpolate(axis: &[(i64, Cost)], at: i64) -> Cost {
+/// Walks blocks that compute most and least, and those between them.
+fn by_work(grid: [i64; 3], each: &[f64], first: Cost, walks: &mut Walks<'_, '_, '_>) -> Vec<(f64, Cost)> {
+    let mut all: Vec<(f64, u64)> = each.iter().copied().zip(0..).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.dedup_by_key(|b| b.0);
+    let [x, y, _] = grid.map(|n| n as u64);
+    let place = |work: f64| {
+        let found = all[all.partition_point(|b| b.0 < work).min(all.len() - 1)].1;
+        [found % x, found / x % y, found / (x * y)].map(|n| n as i64)
+    };
+    let middle = |a: f64, b: f64| {
+        let at = all.partition_point(|w| w.0 < a.midpoint(b));
+        [at, at.saturating_sub(1)].into_iter().map(|n| all[n].0).find(|&w| w > a && w < b)
+    };
+    let own = each[0];
+    let ends = [all[0].0, all[all.len() - 1].0].into_iter().filter(|&w| w != own).collect();
+    sample((own, first), ends, middle, |work| walks.another(place(work)))
+}
+
+/// Walks the ends, and between neighbours that differ, the widest gap first.
+fn sample(
+    first: (f64, Cost),
+    ends: Vec<f64>,
+    middle: impl Fn(f64, f64) -> Option<f64>,
+    mut walk: impl FnMut(f64) -> Option<Cost>,
+) -> Vec<(f64, Cost)> {
+    let mut line: Vec<(f64, Cost)> = ends.into_iter().filter_map(|at| Some((at, walk(at)?))).collect();
+    line.push(first);
+    line.sort_by(|a, b| a.0.total_cmp(&b.0));
+    while line.len() < WALKED {
+        let unlike = line.windows(2).enumerate().filter(|(_, w)| !w[0].1.is_alike(w[1].1));
+        let gaps = unlike.filter_map(|(k, w)| Some((k, middle(w[0].0, w[1].0)?, w[1].0 - w[0].0)));
+        let Some((k, at, _)) = gaps.max_by(|a, b| a.2.total_cmp(&b.2)) else { break };
+        let Some(cost) = walk(at) else { break };
+        line.insert(k + 1, (at, cost));
+    }
+    line
+}
+
+/// On the straight lines between walked blocks.
+fn interpolate(axis: &[(f64, Cost)], at: f64) -> Cost {
     let next = axis.partition_point(|&(i, _)| i < at).min(axis.len() - 1);
     let (end, after) = axis[next];
     let Some(&(start, before)) = next.checked_sub(1).and_then(|k| axis.get(k)) else { return after };
-    let part = ((at - start) as f64 / (end - start) as f64).clamp(0.0, 1.0);
+    let part = ((at - start) / (end - start)).clamp(0.0, 1.0);
     before.toward(after, part)
 }
 
@@ -168,8 +209,8 @@ mod tests {
 
     fn costs(grid: [i64; 3], axes: [Vec<(i64, f64)>; 3]) -> Costs {
         let cost = |c: f64| Cost { together: c, alone: c, unit: c / 2.0 };
-        let axes = axes.map(|axis| axis.into_iter().map(|(i, c)| (i, cost(c))).collect::<Vec<_>>());
-        Costs { grid, first: axes[0][0].1, axes }
+        let axes = axes.map(|axis| axis.into_iter().map(|(i, c)| (i as f64, cost(c))).collect::<Vec<_>>());
+        Costs { first: axes[0][0].1, by: By::Place { grid, axes } }
     }
 
     const PLACES: Places = Places { multiprocessors: 4, resident: 2 };

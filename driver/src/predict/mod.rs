@@ -46,7 +46,7 @@ mod walk;
 mod warp;
 
 use crate::chart::unit_name;
-use crate::problem::{Problem, ProblemError, Sizes};
+use crate::problem::{BlockWork, Problem, ProblemError, Sizes, elements, work_by_block};
 use crate::{CompileError, Compiled, Context};
 pub use floor::{Floor, floor};
 use floor::{Reads, floor_and_reads};
@@ -65,7 +65,7 @@ use warplift_ir::machine::{Attr, Scheduled};
 use warplift_ir::manifest::Manifest;
 use warplift_ir::plural;
 use warplift_ir::target::{Clock, Target, Unit};
-use warplift_ir::tile::{Kernel, Mapping};
+use warplift_ir::tile::{Kernel, Mapping, Raster};
 
 /// Instructions of all roles after which a walk is given up.
 const STEPS: u64 = 2_000_000;
@@ -162,10 +162,10 @@ pub fn predict<'d>(
 ) -> Result<Prediction, PredictError> {
     let launch = launch.into();
     let problem = Problem::new(kernel, mapping, launch.sizes.clone())?;
-    let floor = floor_and_reads(&problem, launch.arrays, target);
+    let known = Known::of(&problem, mapping, launch.arrays, target);
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        walk_blocks(scheduled, &compiled.manifest, registers, target, launch, floor)
+        walk_blocks(scheduled, &compiled.manifest, registers, target, launch, known)
     })?
 }
 
@@ -182,12 +182,12 @@ pub fn compile_and_predict(
 ) -> Result<(Compiled, Option<Prediction>), CompileError> {
     let launch = Launch::from(sizes);
     let problem = Problem::new(kernel, mapping, sizes.clone()).ok();
-    let floor = problem.map(|problem| floor_and_reads(&problem, launch.arrays, target));
+    let known = problem.map(|problem| Known::of(&problem, mapping, launch.arrays, target));
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
         let walked =
-            |floor| walk_blocks(scheduled, &compiled.manifest, registers, target, launch, floor).ok();
-        let prediction = floor.and_then(walked);
+            |known| walk_blocks(scheduled, &compiled.manifest, registers, target, launch, known).ok();
+        let prediction = known.and_then(walked);
         (compiled, prediction)
     })
 }
@@ -214,13 +214,35 @@ pub fn walk_alone(
     Ok(cost.together.max(walks.updating(grid, &walked)?))
 }
 
+/// What is known of a launch without a walk.
+struct Known {
+    floor: Floor,
+    reads: Reads,
+    /// Elements that each block computes, where blocks differ and stand at the places of the grid that the text gives.
+    work: Option<Vec<f64>>,
+}
+
+impl Known {
+    fn of(problem: &Problem, mapping: &Mapping, arrays: &Arrays, target: &Target) -> Self {
+        let (floor, reads) = floor_and_reads(problem, arrays, target);
+        let whole = &mapping.whole;
+        let placed = !whole.persistent && whole.raster == Raster::Linear && !mapping.is_shared_out();
+        let work = placed.then(|| work_by_block(&problem.resolved, &problem.sizes, &elements, false));
+        let work = match work.flatten() {
+            Some(BlockWork::Each(all)) => Some(all),
+            _ => None,
+        };
+        Self { floor, reads, work }
+    }
+}
+
 fn walk_blocks(
     scheduled: &Scheduled<'_>,
     manifest: &Manifest,
     registers: u32,
     target: &Target,
     given: Launch<'_>,
-    (floor, reads): (Floor, Reads),
+    Known { floor, reads, work }: Known,
 ) -> Result<Prediction, PredictError> {
     let multiprocessors = target.multiprocessors;
     let grid = grid(manifest, multiprocessors, given.sizes).ok_or(PredictError::Grid)?;
@@ -237,7 +259,8 @@ fn walk_blocks(
     let scene = Scene { slowdown, ..Scene::new(blocks.min(multiprocessors), resident == 1) };
     let mut walks = Walks::new(program, target, resident, waves, scene);
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
-    let end = walks.end(grid, blocks, first, &walked);
+    let work = work.filter(|work| work.len() == blocks as usize);
+    let end = walks.end(grid, blocks, first, &walked, work);
     let rate = target.rates.memory_bytes_per_cycle / slowdown;
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
@@ -397,11 +420,18 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     }
 
     /// When the last of all blocks ends.
-    fn end(&mut self, grid: [i64; 3], blocks: u32, first: Cost, walked: &Walked) -> f64 {
+    fn end(
+        &mut self,
+        grid: [i64; 3],
+        blocks: u32,
+        first: Cost,
+        walked: &Walked,
+        work: Option<Vec<f64>>,
+    ) -> f64 {
         let last = self.last;
         let drawn = walked.draws.then(|| drawn::end(&self.program, first.together, blocks)).flatten();
         let places = Places { multiprocessors: self.target.multiprocessors, resident: self.resident };
-        last + drawn.unwrap_or_else(|| launch::end(&Costs::new(grid, first, self), blocks, places))
+        last + drawn.unwrap_or_else(|| launch::end(&Costs::new(grid, first, work, self), blocks, places))
     }
 
     /// Of each parameter the part that device memory moves of what all blocks ask for.

@@ -9,15 +9,17 @@
 //! Prediction, the choice of mappings, and code that makes buffers for a launch use it.
 
 mod operands;
+mod placed;
 mod sizes;
 mod touched;
 mod value_sets;
 mod work;
 
 pub use operands::{Operand, evaluate, extents, operands};
+pub use placed::{BlockWork, depends_on_place, work_by_block};
 pub use sizes::{Scalar, Sizes};
 pub use touched::touched;
-pub use work::{block_work, elements, least_products, multiplications, operand_bits, total, visit};
+pub use work::{block_work, elements, least_products, multiplications, operand_bits, products, total, visit};
 
 use warplift_ir::tile::{Kernel, Mapping};
 use warplift_isel::IselError;

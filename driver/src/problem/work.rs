@@ -27,14 +27,12 @@ pub fn block_work(kernel: &Kernel, sizes: &Sizes) -> (f64, f64) {
     (total(kernel, sizes, multiplications), total(kernel, sizes, bytes))
 }
 
-/// Multiplications on tensor cores of one block, at least: a loop whose range is only known inside the kernel counts
-/// nothing.
+/// Multiplications on tensor cores of one block: a branch counts as if it were taken, and a loop whose range is only known
+/// inside the kernel counts nothing.
 pub fn least_products(kernel: &Kernel, sizes: &Sizes) -> f64 {
     let mut sum = 0.0;
     visit_block(kernel, sizes, kernel.entry, 1.0, 0.0, &mut |inst, trips| {
-        if matches!(kernel.insts[inst].op, Op::Mma) {
-            sum += trips * multiplications(kernel, inst);
-        }
+        sum += trips * products(kernel, inst)
     });
     sum
 }
@@ -50,6 +48,11 @@ pub fn multiplications(kernel: &Kernel, inst: Inst) -> f64 {
         Op::Binary(_) | Op::Unary(_) => elements(kernel, inst) / 2.0,
         _ => 0.0,
     }
+}
+
+/// Multiplications of an instruction, if tensor cores make them.
+pub fn products(kernel: &Kernel, inst: Inst) -> f64 {
+    if matches!(kernel.insts[inst].op, Op::Mma) { multiplications(kernel, inst) } else { 0.0 }
 }
 
 /// Elements of the tiles that an instruction makes.

@@ -38,7 +38,7 @@ pub use ops::*;
 pub use parse::{Module, ParseError, ParseErrors, parse_file};
 pub use render::render;
 use serde::{Deserialize, Serialize};
-pub use settled::{Settled, Unmet};
+pub use settled::{Settled, Unmet, whole_number};
 pub use suggest::{did_you_mean, nearest};
 pub use tunable::{Constant, ConstantData, Domain, TunableData};
 pub use typing::{MAX_GRID, TypeError, Types};

@@ -88,7 +88,7 @@ impl Kernel {
                 tunables.extend(d.tunables());
                 i64::from(d.resolve(value)?)
             }
-            op => scalar(op, &args)?,
+            op => whole_number(op, &args)?,
         };
         tunables.sort_unstable();
         tunables.dedup();
@@ -141,7 +141,7 @@ fn fits(value: i64, elem: Elem) -> bool {
 }
 
 /// An operation on whole numbers; `None` where it is none, or not defined.
-fn scalar(op: &Op, args: &[i64]) -> Option<i64> {
+pub fn whole_number(op: &Op, args: &[i64]) -> Option<i64> {
     match (op, args) {
         (Op::Int(v), _) => Some(*v),
         (Op::Cast | Op::Assume(_), [x]) => Some(*x),
