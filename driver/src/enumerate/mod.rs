@@ -5,7 +5,7 @@
 //! ```text
 //!  kernel, sizes ─► plain product? ─ yes ─► all tiles x warpgroups x .., by estimate ─┐              forms.rs
 //!                   narrow weights? ─ yes ─► tiles x warpgroups x slices of the loop ───┤              converting.rs
-//!                        └────────── no ──► tiles of computed operands, extents ──────┤              propose.rs
+//!                        └────────── no ──► tiles of computed operands, extents ──────┤              propose.rs, climb.rs
 //!                                                                                     v
 //!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► best ─► pdl?
 //!                                               (roughly, where it cannot be walked; power: rough.rs)    pdl.rs
@@ -14,6 +14,7 @@
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the
 //! limit of time ends it.
 
+mod climb;
 mod converting;
 mod forms;
 mod grants;
@@ -189,8 +190,10 @@ pub fn choose(
         return Ok(chosen);
     }
     let (proposals, passed_over) = proposals(kernel, sizes, target, search);
+    let climbs = !search.exhaustive && propose::anchor(kernel, &search.grants).is_none();
     let bounds = if search.exhaustive { Bounds::NONE } else { Bounds::USUAL };
-    let bounds = Bounds { time: search.time.unwrap_or(TIME), stop: search.stop.as_deref(), ..bounds };
+    let time = search.time.unwrap_or(TIME);
+    let bounds = Bounds { time, stop: search.stop.as_deref(), climbs, ..bounds };
     let mut chosen = among(kernel, &proposals, sizes, target, options, bounds)?;
     chosen.passed_over += passed_over;
     chosen.unpacked = propose::narrow_arrays(kernel);
@@ -303,10 +306,12 @@ struct Bounds<'s> {
     walks: usize,
     /// Whether floors and numbers count.
     pruned: bool,
+    /// Whether the search goes on from the best proposal.
+    climbs: bool,
 }
 
 impl Bounds<'_> {
-    const USUAL: Self = Self { stop: None, time: TIME, walks: GIVEN_UP, pruned: true };
+    const USUAL: Self = Self { stop: None, time: TIME, walks: GIVEN_UP, pruned: true, climbs: false };
     const NONE: Self = Self { pruned: false, ..Self::USUAL };
 
     /// Whether nothing more is compiled.
@@ -392,6 +397,42 @@ impl Found {
         self.candidates.push(Candidate { mapping: mapping.clone(), compiled, cycles, prediction });
     }
 
+    /// Goes on from the best one, as long as a neighbour is better.
+    fn climb(
+        &mut self,
+        kernel: &Kernel,
+        launch: (&Sizes, &Target),
+        options: &Options,
+        bounds: Bounds<'_>,
+        start: Instant,
+    ) {
+        let mut tried: Vec<Mapping> = self.candidates.iter().map(|c| c.mapping.clone()).collect();
+        for _ in 0..climb::STEPS {
+            let Some(best) = (0..self.ranks.len()).min_by(|&a, &b| self.ranks[a].total_cmp(&self.ranks[b]))
+            else {
+                return;
+            };
+            let (from, mapping) = (self.ranks[best], self.candidates[best].mapping.clone());
+            for mapping in climb::neighbours(kernel, &mapping) {
+                let legal = verify_mapping(kernel, &mapping, launch.1).is_ok();
+                if !legal || tried.contains(&mapping) || bounds.are_over(start) {
+                    continue;
+                }
+                tried.push(mapping.clone());
+                self.add(
+                    kernel,
+                    &Proposal { mapping, floor: 0.0, form: None },
+                    launch,
+                    options,
+                    bounds.walks,
+                );
+            }
+            if self.ranks.iter().copied().fold(f64::INFINITY, f64::min) >= (1.0 - climb::GAIN) * from {
+                return;
+            }
+        }
+    }
+
     /// The best of them; equal ones in the order in which they were tried.
     fn chosen(self, sizes: &Sizes, start: Instant) -> Result<Chosen, CompileError> {
         let tried = (self.candidates.len(), self.candidates.len() + self.refused.len());
@@ -460,6 +501,9 @@ fn among(
         } else {
             found.add(kernel, proposal, (sizes, target), options, bounds.walks);
         }
+    }
+    if bounds.climbs {
+        found.climb(kernel, (sizes, target), options, bounds, start);
     }
     found.chosen(sizes, start)
 }

@@ -177,7 +177,7 @@ fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
 }
 
 /// Tunables that a proposal may set.
-fn settable(kernel: &Kernel) -> Vec<Tunable> {
+pub(super) fn settable(kernel: &Kernel) -> Vec<Tunable> {
     let kept = meant(kernel);
     let may = |t: &Tunable| kernel.tunables[*t].domain != Domain::Any || tiles(kernel, *t);
     kernel.tunables.keys().filter(|t| !kept.contains(t) && may(t)).collect()

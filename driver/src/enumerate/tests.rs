@@ -133,6 +133,26 @@ fn launches_begin_early_where_a_stream_gains() {
     assert!(!early("m=64,n=4096,k=7168") && !early("m=4096,n=4096,k=4096"));
 }
 
+/// What one warp does best, four or eight do not: the way there goes from proposal to proposal.
+#[test]
+fn a_choice_without_products_goes_on_from_its_proposals() {
+    let text =
+        "kernel rows(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 4 in 1..=128) { grid m
+        gx = view x : f32[m, n] fill -inf  gy = view y : f32[m, n]  i = block_index
+        t = load gx[i, 0] : f32[1, 128]  e = exp(t - expand_dims(reduce_max(t, 1), 1))
+        store gy[i, 0], e / expand_dims(reduce_sum(e, 1), 1) }";
+    let kernel = parse_file(text, "").unwrap().kernels.remove(0);
+    let sizes = Sizes::parse(&kernel, "m=1000000,n=64").unwrap();
+    let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
+    assert_eq!(chosen.best.mapping.whole.warps, Some(1), "{chosen}");
+    let first = chosen.others.iter().find(|c| c.mapping.whole.warps == Some(4)).unwrap();
+    assert!(first.cycles > 2.0 * chosen.best.cycles, "{}", first.cycles);
+    let kernel = find("row_sum").unwrap().parse().unwrap().kernels.remove(0);
+    let steps = climb::neighbours(&kernel, &mappings(&kernel, &SM90A, &Grants::default())[0]);
+    let differ = |m: &Mapping| steps.iter().filter(|other| *other == m).count() == 1;
+    assert!(steps.len() >= 4 && steps.iter().all(differ), "{steps:?}");
+}
+
 /// Predicted cycles of the proposed mapping, divided by those of the file's own mapping. Both are for nominal
 /// sizes.
 fn against_own(kernel: &Kernel, own: &Mapping) -> f64 {

@@ -75,7 +75,8 @@ impl Tiling<'_> {
         let mut widths = Vec::new();
         kernel.walk(|_, inst| widths.extend(scaled(self.op(inst)).then(|| kernel.result(inst))));
         let whole = |v: &Value| kernel.def(*v).is_some_and(|d| *self.op(d) == Op::Dim(self.extent));
-        if !widths.iter().all(whole) {
+        // So many blocks as the tunable says each do something.
+        if !widths.iter().all(whole) || widths.iter().any(|w| kernel.grid.contains(w)) {
             return None;
         }
         let mut products = Vec::new();

@@ -143,6 +143,7 @@ fn whatever_else_depends_on_a_tunable_refutes_it() {
     ] {
         assert_eq!(of(&format!("{BLOCKS}{both}{body}")), left, "{body}");
     }
+    assert_eq!(of("grid BN i = block_index atomic_add gr[0], full 1.0 : f32[4]"), "", "so many blocks add");
     let looped = |fill: &str, next: &str| {
         let body = format!(
             "gf = view x : f32[m, n] fill {fill} {ROWS} s = for t in 0..cdiv(n, BN) carry s0 = none {{

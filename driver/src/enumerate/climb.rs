@@ -1,0 +1,97 @@
+//! From the best proposal on: its neighbours are tried, and theirs, as long as one is better.
+//!
+//! ```text
+//!              warps 8
+//!                 │
+//!  B = 512 ── B = 1024, warps 4 ── B = 2048        one step: half or twice the warps, the next value of a tunable,
+//!                 │                                rows of loops through a ring
+//!              warps 2 ── warps 1
+//! ```
+//!
+//! Proposals lie around the defaults of a text. What its author did not think of is a few steps away, and a grid of all
+//! steps would be too many to compile.
+
+use super::propose::settable;
+use warplift_ir::tile::{
+    ArrayMapping, Depth, Domain, Kernel, LoopMapping, Mapping, Op, ParamData, Tunable, Value, Way,
+};
+
+/// Steps at most.
+pub(super) const STEPS: usize = 4;
+/// What a step must gain.
+pub(super) const GAIN: f64 = 0.01;
+/// Warps of a block.
+const WARPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Stages of a ring.
+const STAGES: u32 = 4;
+
+/// Mappings that differ from one in one choice.
+pub(super) fn neighbours(kernel: &Kernel, mapping: &Mapping) -> Vec<Mapping> {
+    let tunables = settable(kernel).into_iter().flat_map(|t| values_beside(kernel, mapping, t));
+    warps_beside(mapping).into_iter().chain(tunables).chain(staged(kernel, mapping)).collect()
+}
+
+fn warps_beside(mapping: &Mapping) -> Vec<Mapping> {
+    let Some(at) = mapping.whole.warps.and_then(|w| WARPS.iter().position(|&known| known == w)) else {
+        return Vec::new();
+    };
+    let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten().filter_map(|n| WARPS.get(n));
+    beside
+        .map(|&warps| {
+            let mut other = mapping.clone();
+            other.whole.warps = Some(warps);
+            other
+        })
+        .collect()
+}
+
+/// The values of a tunable next to its own.
+fn values_beside(kernel: &Kernel, mapping: &Mapping, tunable: Tunable) -> Vec<Mapping> {
+    let data = &kernel.tunables[tunable];
+    let own = mapping.value_of(data);
+    let beside: Vec<i64> = match &data.domain {
+        Domain::OneOf(all) => {
+            let below = all.iter().copied().filter(|&v| v < own).max();
+            below.into_iter().chain(all.iter().copied().filter(|&v| v > own).min()).collect()
+        }
+        domain => {
+            [own / 2, own.saturating_mul(2)].into_iter().filter(|&v| v > 0 && domain.contains(v)).collect()
+        }
+    };
+    let with = |value: i64| {
+        let mut other = mapping.clone();
+        super::forms::set(&mut other, &[(data.name.clone(), value)]);
+        other
+    };
+    beside.into_iter().map(with).collect()
+}
+
+/// The loops' rows through a ring, if there is a loop that has loads.
+fn staged(kernel: &Kernel, mapping: &Mapping) -> Option<Mapping> {
+    if !mapping.loops.is_empty() || mapping.arrays.iter().any(|a| a.1.way == Way::Staged) {
+        return None;
+    }
+    let mut other = mapping.clone();
+    for (inst, data) in kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::For)) {
+        let loaded = data.blocks.iter().flat_map(|&b| &kernel.blocks[b].insts);
+        let loaded = loaded.filter(|&&i| matches!(kernel.insts[i].op, Op::Load));
+        let arrays: Vec<String> = loaded.filter_map(|&i| array(kernel, kernel.args(i)[0])).collect();
+        let name = warplift_isel::loop_name(kernel, inst).filter(|_| !arrays.is_empty());
+        let Some(name) = name else { continue };
+        let looped = LoopMapping { pipeline: Depth::Stages(STAGES), ..LoopMapping::default() };
+        other.loops.push((name.to_owned(), looped));
+        for array in arrays {
+            if other.arrays.iter().all(|a| a.0 != array) {
+                other.arrays.push((array, ArrayMapping { way: Way::Staged, ..ArrayMapping::default() }));
+            }
+        }
+    }
+    (!other.loops.is_empty()).then_some(other)
+}
+
+/// The argument that a view is of.
+fn array(kernel: &Kernel, view: Value) -> Option<String> {
+    let whole = kernel.def(kernel.whole_view(view))?;
+    let pointer = *kernel.args(whole).first()?;
+    kernel.params.iter().find(|p: &&ParamData| p.value == pointer).map(|p| p.name.clone())
+}
