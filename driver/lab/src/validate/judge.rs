@@ -190,9 +190,24 @@ fn add(tally: &mut Tally, index: usize, found: Number, expected: Number, bound: 
     }
 }
 
+/// The norm of the errors of rounding to nearest, in parts of the largest one.
+const ROUNDED: f64 = 0.64;
+
 /// Part of an intermediate's roundoff that the errors' norm may reach: few intermediates round the other way, and
 /// sums of them are less uncertain than each.
 const OTHER_WAY: f64 = 1.0 / 16.0;
+
+/// Of a type: the largest relative error of rounding to nearest, the largest absolute one below the normal numbers, and the
+/// limit of the norm of all errors. `None` for whole numbers.
+fn roundoffs(elem: Elem, terms: f64) -> Option<[f64; 3]> {
+    if let Elem::Mini { exponent, mantissa } = elem {
+        let unit = f64::exp2(-f64::from(mantissa) - 1.0);
+        let least = 2.0 - f64::exp2(f64::from(exponent) - 1.0);
+        return Some([unit, unit * f64::exp2(least), ROUNDED * unit]);
+    }
+    let element = Element::named(&elem.to_string())?;
+    Some([element.unit_roundoff(), element.underflow_error(), norm_limit(element, terms as usize)])
+}
 
 /// The bounds on the errors of one output.
 struct Bounds {
@@ -208,19 +223,18 @@ struct Bounds {
 impl Bounds {
     /// For sums of so many terms, and intermediates of this roundoff.
     fn new(elem: Elem, (terms, inner): (f64, f64), expected: &[f64], exact: bool) -> Self {
-        let Some(element) = Element::named(&elem.to_string()).filter(|_| !exact) else {
+        let Some([unit, underflow, norm]) = roundoffs(elem, terms).filter(|_| !exact) else {
             return Self { relative: 0.0, absolute: 0.0, norm: 0.0, unit: 0.0, addend: 0.0 };
         };
         let finite = expected.iter().filter(|v| v.is_finite());
         let (sum, count) = finite.fold((0.0, 0usize), |(s, n), v| (s + v * v, n + 1));
         let rms = (sum / count.max(1) as f64).sqrt();
-        let unit = element.unit_roundoff();
         let sums = ACCUMULATION_FACTOR * terms.sqrt() * f64::from(f32::EPSILON);
         Self {
             relative: 2.0 * unit,
             // Below the normal numbers, our rounding and the interpreter's may differ by a whole step.
-            absolute: (unit.max(inner) + sums) * rms + 2.0 * element.underflow_error(),
-            norm: norm_limit(element, terms as usize).max(inner * OTHER_WAY),
+            absolute: (unit.max(inner) + sums) * rms + 2.0 * underflow,
+            norm: norm.max(inner * OTHER_WAY),
             unit,
             addend: unit.max(inner) + sums,
         }
@@ -360,6 +374,16 @@ mod tests {
         assert!((of(1000, 2000.0) / of(1000, 1000.0) - 2.0).abs() < 1e-12);
         assert_eq!(bounds.norm_with(0.0, &[1.0]), bounds.norm);
         assert!(bounds.norm_with(1e-8, &[1.0]) > 1e-4);
+    }
+
+    /// A sum that lies between two numbers of 8 bits may go either way, and no further.
+    #[test]
+    fn floats_of_8_bits_may_differ_by_a_step() {
+        let bounds = Bounds::new(Elem::E4M3, (64.0, 0.0), &[112.0, 120.0, -0.5], false);
+        assert!(bounds.of(112.0) >= 8.0 && bounds.of(112.0) < 24.0, "{}", bounds.of(112.0));
+        assert!((0.03..0.05).contains(&bounds.norm), "{}", bounds.norm);
+        let exact = Bounds::new(Elem::E4M3, (64.0, 0.0), &[112.0], true);
+        assert_eq!((exact.of(112.0), exact.norm), (0.0, 0.0));
     }
 
     #[test]
