@@ -137,16 +137,16 @@ fn launches_begin_early_where_a_stream_gains() {
 #[test]
 fn a_choice_without_products_goes_on_from_its_proposals() {
     let text =
-        "kernel rows(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 4 in 1..=128) { grid m
-        gx = view x : f32[m, n] fill -inf  gy = view y : f32[m, n]  i = block_index
-        t = load gx[i, 0] : f32[1, 128]  e = exp(t - expand_dims(reduce_max(t, 1), 1))
-        store gy[i, 0], e / expand_dims(reduce_sum(e, 1), 1) }";
+        "kernel pool(x: ptr<f16> align 16, y: ptr<f16> align 16, g: i32, n: i32 % 8) { grid g, cdiv(n, 128)
+        gx = view x : f16[g, 16, n]  gy = view y : f16[g, n]  i, j = block_index
+        t = reduce_sum(cast(load gx[i, 0, j*128] : f16[1, 16, 128], f32), 1)
+        store gy[i, j*128], cast(t * 0.0625, f16) }";
     let kernel = parse_file(text, "").unwrap().kernels.remove(0);
-    let sizes = Sizes::parse(&kernel, "m=1000000,n=64").unwrap();
+    let sizes = Sizes::parse(&kernel, "g=65536,n=128").unwrap();
     let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
-    assert_eq!(chosen.best.mapping.whole.warps, Some(1), "{chosen}");
+    assert!(chosen.best.mapping.whole.warps <= Some(2), "{chosen}");
     let first = chosen.others.iter().find(|c| c.mapping.whole.warps == Some(4)).unwrap();
-    assert!(first.cycles > 2.0 * chosen.best.cycles, "{}", first.cycles);
+    assert!(first.cycles > 1.5 * chosen.best.cycles, "{}", first.cycles);
     let kernel = find("row_sum").unwrap().parse().unwrap().kernels.remove(0);
     let steps = climb::neighbours(&kernel, &mappings(&kernel, &SM90A, &Grants::default())[0]);
     let differ = |m: &Mapping| steps.iter().filter(|other| *other == m).count() == 1;

@@ -265,7 +265,8 @@ fn walk_blocks(
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
     let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
     let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
-    let end = end.max(walks.updating(grid, &walked)?);
+    let started = f64::from(blocks) * target.estimates.block_start_cycles;
+    let end = end.max(walks.updating(grid, &walked)?).max(started);
     let memory = floor.memory * slowdown + again / rate;
     let start = target.estimates.start_cycles;
     let overlap = overlapping(scheduled, manifest, &walked, (end, memory), target);

@@ -561,3 +561,17 @@ fn predictions_take_little_time() {
         assert!(own.as_millis() <= milliseconds, "{name}: {own:?}");
     }
 }
+
+/// Blocks start one after the other, however little they do.
+#[test]
+fn many_small_blocks_take_as_long_as_they_start() {
+    let text = "kernel zeros(y: ptr<f32>, n: i32) { grid n  gy = view y : f32[n]  i = block_index
+        store gy[i], full 0.0 : f32[1] }  mapping zeros { kernel: warps 1 }";
+    let module = parse_file(text, "").unwrap();
+    let of = |blocks: i64| {
+        let sizes = Sizes::of_integers(&[("n", blocks)]);
+        predict(&module.kernels[0], &module.mappings[0], &SM90A, &sizes, &Default::default()).unwrap().cycles
+    };
+    let each = (of(4_000_000) - of(2_000_000)) / 2e6;
+    assert!((each / SM90A.estimates.block_start_cycles - 1.0).abs() < 0.01, "{each}");
+}

@@ -243,6 +243,8 @@ pub struct Estimates {
     pub streamed_start_growth: f64,
     /// The same of a launch that overlaps the one before (programmatic dependent launch).
     pub overlapped_start_cycles: f64,
+    /// Cycles from one block's start to the next one's, whatever multiprocessors they go to and however small they are.
+    pub block_start_cycles: f64,
     /// Cycles that the blocks of a cluster begin later than blocks alone. (Measured on an H100, products of 2048^3 and 4096^3
     /// with and without clusters, persistent and not: 1800 to 2070 for each wave of clusters that is launched.)
     pub cluster_start_cycles: f64,

@@ -52,6 +52,7 @@ pub static SM90A: Target = Target {
         // Times of `a16w4` on layers of 10 blocks (docs/performance.md), by a line through k = 4096 and 14336: 1.06 to 1.38
         // us at k = 0, of which 1,900 cycles are the block's own begin and end.
         overlapped_start_cycles: 500.0,
+        block_start_cycles: 1.21,
         cluster_start_cycles: 1900.0,
         multicast_slowdown: 1.25,
         product_issue_cycles: 13.0,

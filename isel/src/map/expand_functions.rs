@@ -4,6 +4,7 @@
 //!  y = erf(x)        ─►     e = exp2(|x| (c0 + c1 |x| + .. + c4 |x|^4))       erfc(|x|), to 2^-20
 //!                           y = select(x < 0, -(1 - e), 1 - e)
 //!  a, b = split(x)   ─►     a = reshape slice(x, [.., 0]), b = reshape slice(x, [.., 1])
+//!  y = cast(c, f16), c truth  ─►  y = cast(select(c, full 1.0, 0.0), f16)       c = cast(x, bool)  ─►  c = x != 0
 //!  print "t", n, x    ─►     print "t", n      print "t", x, iota 0, iota 1        what a thread holds, with its indices
 //! ```
 //!
@@ -38,7 +39,8 @@ pub fn do_expand_functions(k: &mut Kernel) {
                 _ if !expands(k, inst) => k.blocks[block].insts.push(inst),
                 Op::Split => split(k, block, inst),
                 Op::Print(_) => print(k, block, inst),
-                _ => Erf { k, block, inst }.expand(),
+                Op::Cast => Steps { k, block, inst }.expand_truth(),
+                _ => Steps { k, block, inst }.expand_erf(),
             }
         }
     }
@@ -48,6 +50,7 @@ fn expands(k: &Kernel, inst: Inst) -> bool {
     match k.insts[inst].op {
         Op::Split => takes(&Op::Split, k.ty(k.args(inst)[0]).elem()),
         Op::Unary(UnOp::Erf) => compiles(k, inst),
+        Op::Cast => is_truth(k, inst),
         Op::Print(_) => k.args(inst).iter().any(|&v| matches!(k.ty(v), Type::Tile(..))),
         _ => false,
     }
@@ -102,16 +105,43 @@ fn compiles(k: &Kernel, inst: Inst) -> bool {
     matches!(k.ty(k.result(inst)).elem(), Elem::F32 | Elem::F16 | Elem::Bf16)
 }
 
-/// An error function, at the end of a block.
-struct Erf<'k> {
+/// Whether a tile of truth values becomes numbers, or one of numbers truth values.
+fn is_truth(k: &Kernel, inst: Inst) -> bool {
+    let [from, to] = [k.args(inst)[0], k.result(inst)].map(|v| k.ty(v));
+    from.shape().is_some() && (from.elem() == Elem::Bool) != (to.elem() == Elem::Bool)
+}
+
+/// An instruction that becomes several, at the end of a block.
+struct Steps<'k> {
     k: &'k mut Kernel,
     block: Block,
     inst: Inst,
 }
 
-impl Erf<'_> {
+impl Steps<'_> {
+    /// Appends a selection, and the cast of its numbers; or a comparison.
+    fn expand_truth(&mut self) {
+        let (x, given) = (self.k.args(self.inst)[0], self.k.ty(self.k.result(self.inst)));
+        if given.elem() == Elem::Bool {
+            let zero = match self.k.ty(x).elem() {
+                elem if elem.is_float() => self.push(Op::Float(0.0), &[], Type::Scalar(elem)),
+                elem => self.push(Op::Int(0), &[], Type::Scalar(elem)),
+            };
+            return self.finish(Op::Compare(CmpOp::Ne), &[x, zero]);
+        }
+        let wide = if given.elem().is_float() { Elem::F32 } else { Elem::I32 };
+        let number = |n: f64| if wide == Elem::F32 { Op::Float(n) } else { Op::Int(n as i64) };
+        let [one, zero] = [1.0, 0.0].map(|n| self.push(number(n), &[], Type::Scalar(wide)));
+        let ones = self.push(Op::Full, &[one], with_elem(given, wide));
+        if given.elem() == wide {
+            return self.finish(Op::Select, &[x, ones, zero]);
+        }
+        let numbers = self.push(Op::Select, &[x, ones, zero], with_elem(given, wide));
+        self.finish(Op::Cast, &[numbers]);
+    }
+
     /// Appends the arithmetic. The instruction itself becomes its last step, so names and attributes stay.
-    fn expand(&mut self) {
+    fn expand_erf(&mut self) {
         let arg = self.k.args(self.inst)[0];
         let given = self.k.ty(self.k.result(self.inst));
         let ty = with_elem(given, Elem::F32);
