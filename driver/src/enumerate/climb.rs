@@ -18,8 +18,9 @@ use warplift_ir::tile::{
 
 /// Steps at most.
 pub(super) const STEPS: usize = 4;
-/// What a step must gain.
-pub(super) const GAIN: f64 = 0.01;
+/// What a step must gain. All that device memory bounds is predicted alike: a step that tied was measured to take 3% to 14% longer
+/// (`row_sum`, `layer_norm`).
+pub(super) const GAIN: f64 = 0.03;
 /// Warps of a block.
 const WARPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Stages of a ring.

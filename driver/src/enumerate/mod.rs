@@ -397,6 +397,11 @@ impl Found {
         self.candidates.push(Candidate { mapping: mapping.clone(), compiled, cycles, prediction });
     }
 
+    /// The place of the best one.
+    fn first(&self) -> Option<usize> {
+        (0..self.ranks.len()).min_by(|&a, &b| self.ranks[a].total_cmp(&self.ranks[b]))
+    }
+
     /// Goes on from the best one, as long as a neighbour is better.
     fn climb(
         &mut self,
@@ -408,12 +413,9 @@ impl Found {
     ) {
         let mut tried: Vec<Mapping> = self.candidates.iter().map(|c| c.mapping.clone()).collect();
         for _ in 0..climb::STEPS {
-            let Some(best) = (0..self.ranks.len()).min_by(|&a, &b| self.ranks[a].total_cmp(&self.ranks[b]))
-            else {
-                return;
-            };
-            let (from, mapping) = (self.ranks[best], self.candidates[best].mapping.clone());
-            for mapping in climb::neighbours(kernel, &mapping) {
+            let Some(best) = self.first() else { return };
+            let (rank, from) = (self.ranks[best], self.candidates[best].clone());
+            for mapping in climb::neighbours(kernel, &from.mapping) {
                 let legal = verify_mapping(kernel, &mapping, launch.1).is_ok();
                 if !legal || tried.contains(&mapping) || bounds.are_over(start) {
                     continue;
@@ -427,7 +429,13 @@ impl Found {
                     bounds.walks,
                 );
             }
-            if self.ranks.iter().copied().fold(f64::INFINITY, f64::min) >= (1.0 - climb::GAIN) * from {
+            // What is about as good is not known to be better.
+            for (own, candidate) in self.ranks.iter_mut().zip(&self.candidates) {
+                if *own < rank && candidate.cycles > (1.0 - climb::GAIN) * from.cycles {
+                    *own = rank.next_up();
+                }
+            }
+            if self.first() == Some(best) {
                 return;
             }
         }
