@@ -7,8 +7,8 @@ use std::path::Path;
 use warplift::enumerate::Grants;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{
-    Item, Kernel, Loc, Mapping, Module, Origin, Remark, VerifyError, nearest, parse_file, render, verify,
-    verify_mapping,
+    Item, Kernel, Loc, Mapping, Module, Origin, ParamData, Remark, Type, VerifyError, nearest, parse_file,
+    render, verify, verify_mapping,
 };
 use warplift::kernels;
 use warplift::problem::Sizes;
@@ -147,8 +147,9 @@ fn granted(kernel: &Kernel, module: &Module, given: &[String]) -> Outcome<Grants
     for text in given {
         let (name, word) = text.split_once(':').unwrap_or((text, ""));
         let word = word.trim();
-        if !kernel.params.iter().any(|p| p.name == name) {
-            return Err(user(format!("--grant {text}: `{}` has no argument `{name}`", kernel.name)));
+        let is_array = |p: &&ParamData| p.name == name && matches!(kernel.ty(p.value), Type::Ptr(_));
+        if !kernel.params.iter().any(|p| is_array(&p)) {
+            return Err(user(format!("--grant {text}: `{}` has no array `{name}`", kernel.name)));
         }
         if !["packed", "before_wait"].contains(&word) {
             return Err(user(format!("--grant {text}: expected ARRAY:packed or ARRAY:before_wait")));

@@ -5,7 +5,7 @@
 //!  before_wait   no grid that may still run writes it
 //! ```
 
-use warplift_ir::tile::{ArrayMapping, Mapping, Way};
+use warplift_ir::tile::{ArrayMapping, Kernel, Mapping, Way};
 
 /// Arrays that may be packed, or read before the wait for the grids before, by their arguments' names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,9 +53,10 @@ impl Grants {
         mapping.arrays.iter().all(own)
     }
 
-    /// Has a mapping read before the wait whatever may be.
-    pub(super) fn read_early(&self, mapping: &mut Mapping) {
-        for (name, _) in self.0.iter().filter(|(_, granted)| granted.before_wait) {
+    /// Has a mapping read before the wait whatever may be, of the arrays that the kernel reads and does not write.
+    pub(super) fn read_early(&self, kernel: &Kernel, mapping: &mut Mapping) {
+        for (name, _) in self.0.iter().filter(|(name, granted)| granted.before_wait && is_read(kernel, name))
+        {
             let at = mapping.arrays.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
                 mapping.arrays.push((name.clone(), ArrayMapping::default()));
                 mapping.arrays.len() - 1
@@ -67,4 +68,20 @@ impl Grants {
     fn of_array(&self, name: &str) -> ArrayMapping {
         self.0.iter().find(|(n, _)| n == name).map_or(ArrayMapping::default(), |g| g.1)
     }
+}
+
+/// Whether a kernel reads an array, and does not write it.
+fn is_read(kernel: &Kernel, name: &str) -> bool {
+    let array = |i| {
+        let view = kernel.args(i).first().and_then(|&v| kernel.def(kernel.whole_view(v)))?;
+        kernel.params.iter().find(|p| kernel.args(view).first() == Some(&p.value))
+    };
+    let of = |i| array(i).is_some_and(|p| p.name == name);
+    let (mut read, mut written) = (false, false);
+    for (inst, data) in kernel.insts.iter() {
+        let writes = data.op.written_operand(kernel.args(inst).len()).is_some();
+        read |= data.op.is_read() && of(inst);
+        written |= writes && of(inst);
+    }
+    read && !written
 }

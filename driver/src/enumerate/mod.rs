@@ -193,7 +193,7 @@ pub fn choose(
     let climbs = !search.exhaustive && propose::anchor(kernel, &search.grants).is_none();
     let bounds = if search.exhaustive { Bounds::NONE } else { Bounds::USUAL };
     let time = search.time.unwrap_or(TIME);
-    let bounds = Bounds { time, stop: search.stop.as_deref(), climbs, ..bounds };
+    let bounds = Bounds { time, stop: search.stop.as_deref(), climbs, defines: &search.defines, ..bounds };
     let mut chosen = among(kernel, &proposals, sizes, target, options, bounds)?;
     chosen.passed_over += passed_over;
     chosen.unpacked = propose::narrow_arrays(kernel);
@@ -308,10 +308,13 @@ struct Bounds<'s> {
     pruned: bool,
     /// Whether the search goes on from the best proposal.
     climbs: bool,
+    /// Values that tunables must have.
+    defines: &'s [(String, i64)],
 }
 
 impl Bounds<'_> {
-    const USUAL: Self = Self { stop: None, time: TIME, walks: GIVEN_UP, pruned: true, climbs: false };
+    const USUAL: Self =
+        Self { stop: None, time: TIME, walks: GIVEN_UP, pruned: true, climbs: false, defines: &[] };
     const NONE: Self = Self { pruned: false, ..Self::USUAL };
 
     /// Whether nothing more is compiled.
@@ -416,7 +419,8 @@ impl Found {
             let Some(best) = self.first() else { return };
             let (rank, from) = (self.ranks[best], self.candidates[best].clone());
             for mapping in climb::neighbours(kernel, &from.mapping) {
-                let legal = verify_mapping(kernel, &mapping, launch.1).is_ok();
+                let agrees = bounds.defines.iter().all(|(name, value)| mapping.tunable(name) == Some(*value));
+                let legal = agrees && verify_mapping(kernel, &mapping, launch.1).is_ok();
                 if !legal || tried.contains(&mapping) || bounds.are_over(start) {
                     continue;
                 }

@@ -31,10 +31,13 @@ pub(super) fn overlap_launches(
     let Some(plain) = in_a_stream(&chosen.best).filter(|_| !chosen.best.mapping.whole.pdl) else { return };
     let mut mapping = chosen.best.mapping.clone();
     mapping.whole.pdl = true;
-    search.grants.read_early(&mut mapping);
-    let Ok((compiled, prediction)) = compile_and_predict(kernel, &mapping, target, sizes, options) else {
-        return;
-    };
+    let mut early = mapping.clone();
+    search.grants.read_early(kernel, &mut early);
+    let made = [early, mapping].into_iter().find_map(|mapping| {
+        let made = compile_and_predict(kernel, &mapping, target, sizes, options).ok()?;
+        Some((mapping, made))
+    });
+    let Some((mapping, (compiled, prediction))) = made else { return };
     let cycles = chosen.best.cycles;
     let early = Candidate { mapping, compiled, cycles, prediction };
     if in_a_stream(&early).is_some_and(|cycles| cycles < WORTH * plain) {

@@ -148,6 +148,11 @@ fn a_choice_without_products_goes_on_from_its_proposals() {
     let first = chosen.others.iter().find(|c| c.mapping.whole.warps == Some(4)).unwrap();
     assert!(first.cycles > 1.5 * chosen.best.cycles, "{}", first.cycles);
     let kernel = find("row_sum").unwrap().parse().unwrap().kernels.remove(0);
+    let defines = vec![("BN".into(), 64), ("BM".into(), 2)];
+    let sizes = Sizes::nominal(&kernel);
+    let search = Search { defines, ..Search::default() };
+    let given = choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap().best.mapping;
+    assert_eq!((given.tunable("BN"), given.tunable("BM")), (Some(64), Some(2)), "{given}");
     let steps = climb::neighbours(&kernel, &mappings(&kernel, &SM90A, &Grants::default())[0]);
     let differ = |m: &Mapping| steps.iter().filter(|other| *other == m).count() == 1;
     assert!(steps.len() >= 4 && steps.iter().all(differ), "{steps:?}");

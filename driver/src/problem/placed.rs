@@ -9,8 +9,8 @@ use super::{Sizes, grid_of};
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, whole_number};
 
-/// Iterations that are gone through one by one, where what they do depends on their number.
-const COUNTED: i64 = 4096;
+/// Instructions that are looked at, in all blocks together: some milliseconds.
+const VISITS: u32 = 1 << 17;
 
 /// Blocks that are looked at one by one.
 const BLOCKS: u64 = 1 << 16;
@@ -46,11 +46,12 @@ struct Placed<'k, C> {
     cost: &'k C,
     /// What unknown branches and trips count: nothing, or they make everything unknown.
     least: bool,
-    counted: i64,
+    /// Instructions that may still be looked at.
+    budget: u32,
 }
 
-/// The cost of all instructions that each block runs. `None` if it depends on more than places and arguments, or on places of
-/// more than 65,536 blocks. `least`: what is unknown counts nothing.
+/// The cost of all instructions that each block runs. `None` if it depends on more than places and arguments, or on more
+/// blocks and trips than can be gone through. `least`: what is unknown counts nothing.
 pub fn work_by_block<C: Fn(&Kernel, Inst) -> f64>(
     kernel: &Kernel,
     sizes: &Sizes,
@@ -62,18 +63,22 @@ pub fn work_by_block<C: Fn(&Kernel, Inst) -> f64>(
         return Some(BlockWork::Same(0.0));
     }
     let given = kernel.params.iter().filter_map(|p| Some((p.value, sizes.int(&p.name)?)));
-    let known: FxHashMap<Value, i64> = given.collect();
-    let place = |n: u64| [n % grid[0], n / grid[0] % grid[1], n / (grid[0] * grid[1])].map(|n| n as i64);
-    let of = |n: u64| {
-        let known = known.clone();
-        let derived = FxHashMap::default();
-        Placed { kernel, grid, place: place(n), known, derived, cost, least, counted: 0 }.block(kernel.entry)
-    };
+    let (known, derived) = (given.collect(), FxHashMap::default());
+    let mut placed = Placed { kernel, grid, place: [0; 3], known, derived, cost, least, budget: VISITS };
     if !depends_on_place(kernel) {
-        return of(0).map(BlockWork::Same);
+        return placed.block(kernel.entry).map(BlockWork::Same);
     }
     let blocks = grid.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)).filter(|&n| n <= BLOCKS)?;
-    (0..blocks).map(of).collect::<Option<_>>().map(BlockWork::Each)
+    let mut each = Vec::with_capacity(blocks as usize);
+    for n in 0..blocks {
+        placed.place = [n % grid[0], n / grid[0] % grid[1], n / (grid[0] * grid[1])].map(|n| n as i64);
+        placed.derived.clear();
+        each.push(placed.block(kernel.entry)?);
+        if placed.budget == 0 {
+            return None;
+        }
+    }
+    Some(BlockWork::Each(each))
 }
 
 /// Whether a branch or the bounds of a loop may follow from block indices, so that blocks do unequal work.
@@ -105,6 +110,7 @@ impl<C: Fn(&Kernel, Inst) -> f64> Placed<'_, C> {
     }
 
     fn inst(&mut self, inst: Inst) -> Option<f64> {
+        self.budget = self.budget.checked_sub(1)?;
         let own = (self.cost)(self.kernel, inst);
         let inside = match self.kernel.insts[inst].op {
             Op::For => self.looped(inst),
@@ -132,20 +138,19 @@ impl<C: Fn(&Kernel, Inst) -> f64> Placed<'_, C> {
         if let Some(each) = each {
             return Some(trips as f64 * each);
         }
-        self.counted += trips;
-        if self.counted > COUNTED {
-            return None;
-        }
         let counter = self.kernel.blocks[body].params[0];
-        let mut sum = 0.0;
+        let mut sum = Some(0.0);
         for trip in 0..trips {
             self.known.insert(counter, low + trip * step);
             self.derived.clear();
-            sum += self.block(body)?;
+            sum = sum.and_then(|sum| Some(sum + self.block(body)?));
+            if sum.is_none() || self.budget == 0 {
+                break;
+            }
         }
         self.known.remove(&counter);
         self.derived.clear();
-        Some(sum)
+        sum.filter(|_| self.budget > 0)
     }
 
     /// A whole number, if places and arguments alone are behind it.
@@ -162,6 +167,7 @@ impl<C: Fn(&Kernel, Inst) -> f64> Placed<'_, C> {
     }
 
     fn derive(&mut self, value: Value) -> Option<i64> {
+        self.budget = self.budget.checked_sub(1)?;
         let inst = self.kernel.def(value)?;
         match self.kernel.insts[inst].op {
             Op::BlockIndex(d) => Some(self.place[usize::from(d)]),

@@ -8,12 +8,13 @@
 //!  }                                                }
 //! ```
 //!
-//! Sums of i32 wrap alike in both forms (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
+//! Sums and products of i32 wrap alike in both forms; a quotient is made only of numbers that do not wrap (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
 
 use super::drop_unused::do_drop_unused;
 use super::persist::rename;
 use super::reroll::{block_of, body, carried, drop_carried};
 use super::scalar_ops::ScalarOps;
+use crate::facts::is_never_negative;
 use crate::tiles::program_order;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value};
@@ -57,9 +58,21 @@ fn added(k: &Kernel, looped: Inst, n: usize) -> Option<Added> {
         Op::Binary(BinOp::Sub) if args[0] == param => (BinOp::Sub, args[1]),
         _ => return None,
     };
-    let step = k.args(looped)[2];
     let stays = k.int_const(by).is_some() || !defined_in(k, body).contains(&by);
-    (stays && (by == step || k.int_const(step).is_some_and(|s| s > 0))).then_some(Added { op, by })
+    (stays && is_exact(k, looped, n, by)).then_some(Added { op, by })
+}
+
+/// Whether no quotient is made of numbers that may wrap: sums and products are right modulo 2^32, quotients are not.
+fn is_exact(k: &Kernel, looped: Inst, n: usize, by: Value) -> bool {
+    let (low, step) = (k.args(looped)[0], k.args(looped)[2]);
+    let whole = match [by, step].map(|v| k.int_const(v)) {
+        [_, Some(1)] => return true,
+        [Some(by), Some(step)] if step > 0 => by % step == 0 || is_never_negative(k, low),
+        [None, Some(step)] if step > 0 => is_never_negative(k, low),
+        _ => by == step,
+    };
+    let result = k.results(looped)[n];
+    whole && !k.insts.keys().any(|i| k.args(i).contains(&result))
 }
 
 /// All values that a block and those inside it define.
@@ -86,23 +99,12 @@ fn derive(k: &mut Kernel, looped: Inst, n: usize, added: &Added) {
     let at = k.blocks[outside].insts.iter().position(|&i| i == looped).unwrap_or(0);
     let behind = k.blocks[outside].insts.split_off(at + 1);
     let mut s = ScalarOps { k, block: outside };
-    let end = behind_last(&mut s, [low, high, step]);
+    // It is read only where the counter goes on by one.
+    let end = s.op(BinOp::Max, high, low);
     let end = moved(&mut s, [start, low, end, step], added);
     k.blocks[outside].insts.extend(behind);
     rename(k, &[(param, own), (result, end)]);
     drop_carried(k, looped, n);
-}
-
-/// What the counter would be in the iteration behind the last one.
-fn behind_last(s: &mut ScalarOps<'_>, [low, high, step]: [Value; 3]) -> Value {
-    let end = s.op(BinOp::Max, high, low);
-    if s.k.int_const(step) == Some(1) {
-        return end;
-    }
-    let all = s.op(BinOp::Sub, end, low);
-    let trips = s.op(BinOp::CeilDiv, all, step);
-    let passed = s.op(BinOp::Mul, trips, step);
-    s.op(BinOp::Add, low, passed)
 }
 
 /// The start with what the iterations from `low` to this value of the counter add.
