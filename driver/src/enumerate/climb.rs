@@ -12,9 +12,7 @@
 //! steps would be too many to compile.
 
 use super::propose::settable;
-use warplift_ir::tile::{
-    ArrayMapping, Depth, Domain, Kernel, LoopMapping, Mapping, Op, ParamData, Tunable, Value, Way,
-};
+use warplift_ir::tile::{ArrayMapping, Depth, Domain, Inst, Kernel, LoopMapping, Mapping, Op, Tunable, Way};
 
 /// Steps at most.
 pub(super) const STEPS: usize = 4;
@@ -76,7 +74,8 @@ fn staged(kernel: &Kernel, mapping: &Mapping) -> Option<Mapping> {
     for (inst, data) in kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::For)) {
         let loaded = data.blocks.iter().flat_map(|&b| &kernel.blocks[b].insts);
         let loaded = loaded.filter(|&&i| matches!(kernel.insts[i].op, Op::Load));
-        let arrays: Vec<String> = loaded.filter_map(|&i| array(kernel, kernel.args(i)[0])).collect();
+        let of = |&i: &Inst| Some(kernel.argument_of(kernel.args(i)[0])?.name.clone());
+        let arrays: Vec<String> = loaded.filter_map(of).collect();
         let name = warplift_isel::loop_name(kernel, inst).filter(|_| !arrays.is_empty());
         let Some(name) = name else { continue };
         let looped = LoopMapping { pipeline: Depth::Stages(STAGES), ..LoopMapping::default() };
@@ -88,11 +87,4 @@ fn staged(kernel: &Kernel, mapping: &Mapping) -> Option<Mapping> {
         }
     }
     (!other.loops.is_empty()).then_some(other)
-}
-
-/// The argument that a view is of.
-fn array(kernel: &Kernel, view: Value) -> Option<String> {
-    let whole = kernel.def(kernel.whole_view(view))?;
-    let pointer = *kernel.args(whole).first()?;
-    kernel.params.iter().find(|p: &&ParamData| p.value == pointer).map(|p| p.name.clone())
 }

@@ -15,7 +15,7 @@
 use super::propose::{ACCUMULATORS, Anchor, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
 use crate::problem::{
-    BlockWork, Sizes, grid_of, least_products, operand_bits, operands, products, traffic, work_by_block,
+    BlockWork, Sizes, block_products, grid_of, operand_bits, operands, products, traffic, work_by_block,
 };
 use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{
@@ -217,7 +217,7 @@ impl Asked<'_> {
                 let some = all.iter().filter(|&&work| work > 0.0).count() as f64;
                 (some, all.iter().sum::<f64>() / some.max(1.0))
             }
-            _ => (grid.iter().product(), least_products(&resolved, self.sizes)),
+            _ => (grid.iter().product(), block_products(&resolved, self.sizes)),
         };
         Some(Tried { blocks, columns: grid[1], trips: work / each, resolved })
     }

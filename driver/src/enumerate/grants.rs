@@ -72,11 +72,7 @@ impl Grants {
 
 /// Whether a kernel reads an array, and does not write it.
 fn is_read(kernel: &Kernel, name: &str) -> bool {
-    let array = |i| {
-        let view = kernel.args(i).first().and_then(|&v| kernel.def(kernel.whole_view(v)))?;
-        kernel.params.iter().find(|p| kernel.args(view).first() == Some(&p.value))
-    };
-    let of = |i| array(i).is_some_and(|p| p.name == name);
+    let of = |i| kernel.args(i).first().and_then(|&v| kernel.argument_of(v)).is_some_and(|p| p.name == name);
     let (mut read, mut written) = (false, false);
     for (inst, data) in kernel.insts.iter() {
         let writes = data.op.written_operand(kernel.args(inst).len()).is_some();

@@ -50,7 +50,7 @@ const TIME: Duration = Duration::from_secs(30);
 const GIVEN_UP: usize = 2;
 /// Forms of one tile that are compiled at most.
 const OF_TILE: usize = 3;
-/// So many times as many forms are compiled where blocks do unequal work.
+/// So many times as many forms are compiled, of a tile and in all, where blocks do unequal work.
 const UNEQUAL: usize = 3;
 /// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees the time of
 /// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
@@ -205,7 +205,8 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// The mapping that an earlier search found for these sizes, if it has the given values of tunables, asks for nothing but what is granted, and compiles.
+/// The mapping that an earlier search found for these sizes, if it has the given values of tunables, asks for nothing but
+/// what is granted, and compiles.
 fn tuned(
     kernel: &Kernel,
     sizes: &Sizes,
@@ -214,7 +215,7 @@ fn tuned(
     search: &Search,
 ) -> Option<Chosen> {
     let (mapping, _) = search.tuned.as_ref()?.find(kernel, target, sizes)?;
-    let agrees = search.defines.iter().all(|(name, value)| mapping.tunable(name) == Some(*value));
+    let agrees = has(&mapping, &search.defines);
     let found = [Proposal { mapping, floor: 0.0, form: None }];
     let usable = agrees
         && search.grants.allow(&found[0].mapping)
@@ -419,8 +420,8 @@ impl Found {
             let Some(best) = self.first() else { return };
             let (rank, from) = (self.ranks[best], self.candidates[best].clone());
             for mapping in climb::neighbours(kernel, &from.mapping) {
-                let agrees = bounds.defines.iter().all(|(name, value)| mapping.tunable(name) == Some(*value));
-                let legal = agrees && verify_mapping(kernel, &mapping, launch.1).is_ok();
+                let legal =
+                    has(&mapping, bounds.defines) && verify_mapping(kernel, &mapping, launch.1).is_ok();
                 if !legal || tried.contains(&mapping) || bounds.are_over(start) {
                     continue;
                 }
@@ -485,6 +486,11 @@ pub(crate) fn slowed(
 ) -> f64 {
     let work = p.floor.products / p.cycles.max(1.0);
     rough::slowed(p.cycles, work, rough::power(kernel, mapping, target, sizes), target)
+}
+
+/// Whether a mapping's tunables have these values.
+fn has(mapping: &Mapping, defines: &[(String, i64)]) -> bool {
+    defines.iter().all(|(name, value)| mapping.tunable(name) == Some(*value))
 }
 
 fn is_packed(mapping: &Mapping) -> bool {

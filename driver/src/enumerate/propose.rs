@@ -12,7 +12,7 @@
 
 use super::grants::Grants;
 use super::tiling::tiles;
-use crate::problem::depends_on_place;
+use crate::problem::{behind, depends_on_place};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
@@ -164,18 +164,6 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
     })
 }
 
-/// All instructions that the values `left` depend on.
-fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
-    let mut seen: FxHashSet<Value> = left.iter().copied().collect();
-    let mut found = Vec::new();
-    while let Some(v) = left.pop() {
-        let Some(def) = kernel.def(v) else { continue };
-        found.push(def);
-        left.extend(kernel.args(def).iter().copied().filter(|&a| seen.insert(a)));
-    }
-    found
-}
-
 /// Tunables that a proposal may set.
 pub(super) fn settable(kernel: &Kernel) -> Vec<Tunable> {
     let kept = meant(kernel);
@@ -260,10 +248,7 @@ fn staged(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
 fn beside(kernel: &Kernel) -> Vec<(String, Value)> {
     let loads = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Load));
     let tiles: Vec<(Value, Value)> = loads
-        .filter_map(|(i, _)| {
-            let view = kernel.def(kernel.whole_view(kernel.args(i)[0]))?;
-            Some((*kernel.args(view).first()?, kernel.result(i)))
-        })
+        .filter_map(|(i, _)| Some((kernel.argument_of(kernel.args(i)[0])?.value, kernel.result(i))))
         .collect();
     let direct = |p: Value| tiles.iter().any(|t| t.0 == p && is_operand(kernel, t.1));
     let of = |p: &ParamData| tiles.iter().find(|t| t.0 == p.value).map(|t| (p.name.clone(), t.1));

@@ -49,9 +49,7 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
         let mut operand = Operand::new(&p.name, elem);
         for (inst, data) in kernel.insts.iter() {
             let args = kernel.args(inst);
-            let through = |view: &Value| {
-                kernel.def(kernel.whole_view(*view)).is_some_and(|i| kernel.args(i)[0] == p.value)
-            };
+            let through = |view: &Value| kernel.argument_of(*view).is_some_and(|of| of.value == p.value);
             match data.op {
                 Op::View { .. } if args[0] == p.value && is_from_memory(kernel, inst) => {
                     operand.from_memory.get_or_insert(data.loc.line);

@@ -6,7 +6,7 @@
 //! ```
 
 use super::{Sizes, grid_of};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, whole_number};
 
 /// Instructions that are looked at, in all blocks together: some milliseconds.
@@ -83,24 +83,25 @@ pub fn work_by_block<C: Fn(&Kernel, Inst) -> f64>(
 
 /// Whether a branch or the bounds of a loop may follow from block indices, so that blocks do unequal work.
 pub fn depends_on_place(kernel: &Kernel) -> bool {
+    let controls = kernel.insts.iter().flat_map(|(inst, data)| match data.op {
+        Op::If => &kernel.args(inst)[..1],
+        Op::For => &kernel.args(inst)[..3],
+        _ => &[],
+    });
     let placed = |i: Inst| matches!(kernel.insts[i].op, Op::BlockIndex(_));
-    let mut left: Vec<Value> = Vec::new();
-    for (inst, data) in kernel.insts.iter() {
-        match data.op {
-            Op::If => left.extend(kernel.args(inst).first()),
-            Op::For => left.extend(kernel.args(inst).iter().take(3)),
-            _ => {}
-        }
-    }
-    let mut seen: rustc_hash::FxHashSet<Value> = left.iter().copied().collect();
-    while let Some(def) = left.pop().map(|v| kernel.def(v)) {
-        let Some(def) = def else { continue };
-        if placed(def) {
-            return true;
-        }
+    behind(kernel, controls.copied().collect()).into_iter().any(placed)
+}
+
+/// All instructions that the values `left` depend on.
+pub fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
+    let mut seen: FxHashSet<Value> = left.iter().copied().collect();
+    let mut found = Vec::new();
+    while let Some(v) = left.pop() {
+        let Some(def) = kernel.def(v) else { continue };
+        found.push(def);
         left.extend(kernel.args(def).iter().copied().filter(|&a| seen.insert(a)));
     }
-    false
+    found
 }
 
 impl<C: Fn(&Kernel, Inst) -> f64> Placed<'_, C> {

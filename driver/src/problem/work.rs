@@ -29,7 +29,7 @@ pub fn block_work(kernel: &Kernel, sizes: &Sizes) -> (f64, f64) {
 
 /// Multiplications on tensor cores of one block: a branch counts as if it were taken, and a loop whose range is only known
 /// inside the kernel counts nothing.
-pub fn least_products(kernel: &Kernel, sizes: &Sizes) -> f64 {
+pub fn block_products(kernel: &Kernel, sizes: &Sizes) -> f64 {
     let mut sum = 0.0;
     visit_block(kernel, sizes, kernel.entry, 1.0, 0.0, &mut |inst, trips| {
         sum += trips * products(kernel, inst)

@@ -377,6 +377,12 @@ impl Kernel {
         if aliases.contains(&pointer) { aliases[0] } else { pointer }
     }
 
+    /// The argument whose memory a view is of; `None` for memory that the kernel makes itself.
+    pub fn argument_of(&self, view: Value) -> Option<&ParamData> {
+        let pointer = *self.args(self.def(self.whole_view(view))?).first()?;
+        self.params.iter().find(|p| p.value == pointer)
+    }
+
     /// The whole view behind a view; a whole view itself.
     pub fn whole_view(&self, view: Value) -> Value {
         match self.def(view) {

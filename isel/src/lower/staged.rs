@@ -82,21 +82,16 @@ impl Lower<'_, '_> {
         let mut across = Vec::new();
         for from in (0..outer).step_by(rows as usize) {
             across.push(match shape.len() {
-                2 => {
-                    let row = self.scalar(args[2 - inner_dim])?;
-                    let row = if from > 0 { self.at().add_imm(row, from.into()) } else { row };
-                    let (row, others) = self.outer_coordinates(args[0], row)?;
-                    [vec![row], others].concat()
-                }
+                2 => self.row_coordinates(args[0], args[2 - inner_dim], from)?,
                 _ => self.fixed_indices(args[0])?,
             });
         }
         let before_wait = array(k, inst).before_wait;
         let mut event = None;
-        let parts = (0..inner / slab).flat_map(|part| across.iter().map(move |rows| (part, rows)));
-        for ((part, across), place) in parts.zip(0..) {
+        let boxes = (0..inner / slab).flat_map(|part| across.iter().map(move |across| (part, across)));
+        for ((part, across), number) in boxes.zip(0..) {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
-            let place = Some(Place { buffer, offset: place * bytes });
+            let place = Some(Place { buffer, offset: number * bytes });
             let at: Vec<_> = [&[column], &across[..]].concat();
             let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint, before_wait };
             let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));

@@ -130,7 +130,7 @@ impl Lower<'_, '_> {
         let across = match last {
             1 => {
                 let rows = indices_along(k, inst, 1 - inner_dim).iter();
-                rows.map(|&row| self.row_coordinates(args[0], row)).collect::<Result<Vec<_>>>()?
+                rows.map(|&row| self.row_coordinates(args[0], row, 0)).collect::<Result<Vec<_>>>()?
             }
             _ => {
                 let own = args[1..=last].iter().rev().map(|&v| self.scalar(v));
@@ -155,9 +155,15 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The coordinates of a row of a view of rows.
-    fn row_coordinates(&mut self, view: Value, row: Value) -> Result<Vec<machine::Value>> {
+    /// The coordinates of the row so many rows behind one of a view of rows.
+    pub(super) fn row_coordinates(
+        &mut self,
+        view: Value,
+        row: Value,
+        behind: u32,
+    ) -> Result<Vec<machine::Value>> {
         let row = self.scalar(row)?;
+        let row = if behind > 0 { self.at().add_imm(row, behind.into()) } else { row };
         let (row, others) = self.outer_coordinates(view, row)?;
         Ok([vec![row], others].concat())
     }

@@ -56,7 +56,8 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
     do_drop_unused(k);
 }
 
-/// Elementwise work that a reduction takes as a whole, and that takes its operand's place: the operand is not read after it.
+/// Elementwise work that a reduction takes as a whole, and that takes its operand's place: its block does not
+/// read the operand after it.
 /// A slice of its result holds no more registers than one of the operand, and is not computed again.
 fn taken_whole(k: &Kernel, block: Block) -> FxHashSet<Inst> {
     let insts = &k.blocks[block].insts;

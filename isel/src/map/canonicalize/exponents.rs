@@ -60,7 +60,7 @@ fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
         },
         Some((Op::Binary(op @ (BinOp::Add | BinOp::Sub)), args)) if r.row(args[1]).is_some() => {
             let limit = cancelling(r.k, [args[0], args[1]]);
-            let factor = |r: &mut Rewrite<'_>, row| limit.map_or(by, |limit| tamed(r, row, by, limit));
+            let factor = |r: &mut Rewrite<'_>, row| limit.map_or(by, |limit| row_factor(r, row, by, limit));
             let row = r.of_row(args[1], &mut |r, row| {
                 let by = factor(r, row);
                 r.mul(row, by)
@@ -79,7 +79,7 @@ fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
 /// The factor of a row's exponents: 1 where the row is so large that it only stands for minus infinity. The products of such a
 /// row with the factor and of an element that equals it differ by what one of them was rounded by, which is huge, where the
 /// difference is zero.
-fn tamed(r: &mut Rewrite<'_>, row: Value, by: Value, limit: f64) -> Value {
+fn row_factor(r: &mut Rewrite<'_>, row: Value, by: Value, limit: f64) -> Value {
     let ty = r.k.ty(row);
     let bools = ty.shape().map_or(Type::Scalar(Elem::Bool), |s| Type::Tile(Elem::Bool, s));
     let (limit, one) = (r.number(Elem::F32, limit), r.number(Elem::F32, 1.0));
