@@ -473,6 +473,8 @@ pub fn fold(op: Opcode, x: i32, y: i32) -> Option<i32> {
         Opcode::RemS32 => x.checked_rem(y)?,
         Opcode::DivU32 => (x as u32).checked_div(y as u32)? as i32,
         Opcode::RemU32 => (x as u32).checked_rem(y as u32)? as i32,
+        Opcode::MulHiS32 => (i64::from(x) * i64::from(y) >> 32) as i32,
+        Opcode::MulHiU32 => (u64::from(x as u32) * u64::from(y as u32) >> 32) as i32,
         Opcode::MinS32 => x.min(y),
         Opcode::MaxS32 => x.max(y),
         Opcode::And => x & y,

@@ -41,6 +41,7 @@ mod order;
 mod packed;
 mod plain;
 mod print;
+mod quotient;
 mod ragged;
 mod reduce;
 mod scalar;

@@ -157,18 +157,28 @@ impl Lower<'_, '_> {
         let r = match kind {
             Kind::Pred => self.at().op(row, &[x, y], Ty::Pred),
             Kind::Wide => self.at().op(row, &[x, y], Ty::B64),
-            Kind::Signed | Kind::Unsigned => match self.nonnegative(inst, row) {
-                row @ (Opcode::DivU32 | Opcode::RemU32)
-                    if kind == Kind::Signed && self.divides_often(args[1]) =>
-                {
-                    self.divided_by_argument(row, x, y)
-                }
-                row => self.at().int(row, x, y),
-            },
+            Kind::Signed | Kind::Unsigned => self.integer_binary(inst, row, x, y),
             _ => self.at().op(row, &[x, y], Ty::B32),
         };
         self.set(result, r);
         Ok(())
+    }
+
+    fn integer_binary(
+        &mut self,
+        inst: Inst,
+        row: Opcode,
+        x: machine::Value,
+        y: machine::Value,
+    ) -> machine::Value {
+        let natural = is_never_negative(self.k, self.k.args(inst)[0]);
+        let signed = matches!(row, Opcode::DivS32 | Opcode::RemS32);
+        match self.nonnegative(inst, row) {
+            row @ (Opcode::DivU32 | Opcode::RemU32) if signed && self.divides_often(self.k.args(inst)[1]) => {
+                self.divided_by_argument(row, x, y)
+            }
+            row => self.quotient(row, x, y, natural),
+        }
     }
 
     /// A quotient rounded up. A dividend that is not negative gets `y - 1` added. The quotient of a negative dividend
@@ -178,13 +188,13 @@ impl Lower<'_, '_> {
         let less = self.at().int(Opcode::SubS32, y, one);
         let sum = self.at().add(x, less);
         if elem == Elem::Uint(32) || self.k.args(inst).iter().all(|&v| is_never_negative(self.k, v)) {
-            return self.at().int(Opcode::DivU32, sum, y);
+            return self.quotient(Opcode::DivU32, sum, y, false);
         }
         let zero = self.at().imm(0);
         let positive = NewInst::new(Opcode::SetpS32, &[x, zero], &[Ty::Pred]).attr(Attr::Cmp(CmpOp::Gt));
         let positive = self.at().value(positive);
         let from = self.at().op(Opcode::Selp, &[sum, x, positive], Ty::B32);
-        self.at().int(Opcode::DivS32, from, y)
+        self.quotient(Opcode::DivS32, from, y, false)
     }
 
     /// Whether a loop inside the loop over tiles divides by an argument. A thread that copies computes addresses between two

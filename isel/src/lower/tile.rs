@@ -190,7 +190,10 @@ impl Lower<'_, '_> {
         match kind(elem, true).and_then(|kd| binary_row(op, kd)) {
             Some(row) => {
                 let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
-                self.elementwise(result, row, Attr::None, &[x, y])
+                match self.tile_quotient(result, row, args)? {
+                    true => Ok(()),
+                    false => self.elementwise(result, row, Attr::None, &[x, y]),
+                }
             }
             None if is_half(elem) => {
                 let regs = self.result_regs(result)?;
@@ -215,7 +218,7 @@ impl Lower<'_, '_> {
     }
 
     /// A function of each register of an operand, once for each that is distinct.
-    fn of_each(
+    pub(super) fn of_each(
         &mut self,
         result: Value,
         arg: Value,
