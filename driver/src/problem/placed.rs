@@ -7,6 +7,7 @@
 
 use super::{Sizes, grid_of};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::hash_map::Entry;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, whole_number};
 
 /// Instructions that are looked at, in all blocks together: some milliseconds.
@@ -65,31 +66,41 @@ pub fn work_by_block<C: Fn(&Kernel, Inst) -> f64>(
     let given = kernel.params.iter().filter_map(|p| Some((p.value, sizes.int(&p.name)?)));
     let (known, derived) = (given.collect(), FxHashMap::default());
     let mut placed = Placed { kernel, grid, place: [0; 3], known, derived, cost, least, budget: VISITS };
-    if !depends_on_place(kernel) {
-        return placed.block(kernel.entry).map(BlockWork::Same);
+    let dims = deciding_dims(kernel);
+    if dims == [false; 3] {
+        return placed.at([0; 3]).map(BlockWork::Same);
     }
     let blocks = grid.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)).filter(|&n| n <= BLOCKS)?;
-    let mut each = Vec::with_capacity(blocks as usize);
-    for n in 0..blocks {
-        placed.place = [n % grid[0], n / grid[0] % grid[1], n / (grid[0] * grid[1])].map(|n| n as i64);
-        placed.derived.clear();
-        each.push(placed.block(kernel.entry)?);
-        if placed.budget == 0 {
-            return None;
-        }
-    }
-    Some(BlockWork::Each(each))
+    let place = |n: u64| [n % grid[0], n / grid[0] % grid[1], n / (grid[0] * grid[1])];
+    // Blocks that differ along other dimensions do the same work.
+    let deciding = |n: u64| [0, 1, 2].map(|d| if dims[d] { place(n)[d] as i64 } else { 0 });
+    let mut found: FxHashMap<[i64; 3], f64> = FxHashMap::default();
+    let each = (0..blocks).map(deciding).map(|place| match found.entry(place) {
+        Entry::Occupied(known) => Some(*known.get()),
+        Entry::Vacant(new) => placed.at(place).map(|work| *new.insert(work)),
+    });
+    each.collect::<Option<_>>().map(BlockWork::Each)
 }
 
 /// Whether a branch or the bounds of a loop may follow from block indices, so that blocks do unequal work.
 pub fn depends_on_place(kernel: &Kernel) -> bool {
+    deciding_dims(kernel) != [false; 3]
+}
+
+/// The dimensions of the grid from whose block indices a branch or the bounds of a loop may follow.
+fn deciding_dims(kernel: &Kernel) -> [bool; 3] {
     let controls = kernel.insts.iter().flat_map(|(inst, data)| match data.op {
         Op::If => &kernel.args(inst)[..1],
         Op::For => &kernel.args(inst)[..3],
         _ => &[],
     });
-    let placed = |i: Inst| matches!(kernel.insts[i].op, Op::BlockIndex(_));
-    behind(kernel, controls.copied().collect()).into_iter().any(placed)
+    let mut dims = [false; 3];
+    for inst in behind(kernel, controls.copied().collect()) {
+        if let Op::BlockIndex(d) = kernel.insts[inst].op {
+            dims[usize::from(d)] = true;
+        }
+    }
+    dims
 }
 
 /// All instructions that the values `left` depend on.
@@ -105,6 +116,13 @@ pub fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
 }
 
 impl<C: Fn(&Kernel, Inst) -> f64> Placed<'_, C> {
+    /// The cost of the block at a place; `None` if it is not known within the budget.
+    fn at(&mut self, place: [i64; 3]) -> Option<f64> {
+        self.place = place;
+        self.derived.clear();
+        self.block(self.kernel.entry).filter(|_| self.budget > 0)
+    }
+
     fn block(&mut self, block: Block) -> Option<f64> {
         let kernel = self.kernel;
         kernel.blocks[block].insts.iter().try_fold(0.0, |sum, &inst| Some(sum + self.inst(inst)?))
@@ -194,7 +212,11 @@ mod tests {
             "kernel k(a: ptr<f16>, p: ptr<i32>, n: i32) {{ grid 2, 3 ga = view a : f16[64, 64] gn = view p : i32[n] i, j = block_index
             x = load ga[0, 0] : f16[64, 64] z = full 0.0 : f32[64, 64] {body} }}"
         );
-        let kernel = parse_file(&text, "").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
+        products_of(&text, least)
+    }
+
+    fn products_of(text: &str, least: bool) -> Option<BlockWork> {
+        let kernel = parse_file(text, "").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
         let sizes = Sizes::parse(&kernel, "n=7").unwrap();
         let cost = |k: &Kernel, i: Inst| f64::from(u8::from(matches!(k.insts[i].op, Op::Mma)));
         work_by_block(&kernel, &sizes, &cost, least)
@@ -221,5 +243,14 @@ mod tests {
         let body = "y = mma z, x, x c = load gn[i] : i32 if c > 0 { y1 = mma z, x, x }";
         assert_eq!(products(body, false), None);
         assert_eq!(products(body, true), Some(BlockWork::Each(vec![1.0; 6])));
+    }
+
+    /// Heads of a batch do what their places along the rows say: 64,000 blocks are four.
+    #[test]
+    fn blocks_along_dimensions_that_decide_nothing_are_alike() {
+        let text = "kernel k(a: ptr<f16>, n: i32) { grid 4, 16000 ga = view a : f16[64, 64] i, j = block_index
+            x = load ga[j, 0] : f16[64, 64] z = full 0.0 : f32[64, 64] for t in 0..i + 1 { y = mma z, x, x } }";
+        let found = products_of(text, false);
+        assert_eq!(found, Some(BlockWork::Each([1.0, 2.0, 3.0, 4.0].repeat(16000))));
     }
 }
