@@ -26,11 +26,14 @@ pub enum Feature {
     PartialSums,
     /// Tensor copies of views whose number of rows comes from memory. Without it threads copy.
     RaggedCopies,
+    /// Quotients and remainders by constants as shifts and high products. Without it they are divisions, but for
+    /// unsigned numbers by powers of two.
+    Quotients,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
@@ -38,6 +41,7 @@ impl Feature {
         ("zero-point", Self::ZeroPoint),
         ("partial-sums", Self::PartialSums),
         ("ragged-copies", Self::RaggedCopies),
+        ("quotients", Self::Quotients),
     ];
 }
 
@@ -56,6 +60,8 @@ pub struct Ways {
     pub partial_sums: bool,
     /// Tensor copies of views whose number of rows comes from memory.
     pub ragged_copies: bool,
+    /// Quotients by constants as shifts and high products.
+    pub quotients: bool,
 }
 
 impl Ways {
@@ -69,6 +75,7 @@ impl Ways {
             zero_point: has(Feature::ZeroPoint),
             partial_sums: has(Feature::PartialSums),
             ragged_copies: has(Feature::RaggedCopies),
+            quotients: has(Feature::Quotients),
         }
     }
 }

@@ -421,7 +421,7 @@ impl<'f, 'a> Cursor<'f, 'a> {
             (Opcode::AddS32 | Opcode::Or | Opcode::Xor, Some(0), _) | (Opcode::MulS32, Some(1), _) => b,
             (Opcode::MulS32 | Opcode::And, _, Some(0)) => b,
             (Opcode::MulS32 | Opcode::And, Some(0), _) => a,
-            // ptxas treats every other constant divisor like a variable.
+            // ptxas treats constant divisors like variables.
             (Opcode::DivU32, _, Some(c)) if c > 1 && (c as u64).is_power_of_two() => {
                 let shift = self.imm(c.ilog2().into());
                 self.int(Opcode::ShrU32, a, shift)

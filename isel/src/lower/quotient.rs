@@ -14,7 +14,6 @@
 
 use super::Lower;
 use crate::Result;
-use crate::facts::is_never_negative;
 use crate::tiles::equal_elements;
 use smallvec::SmallVec;
 use warplift_ir::machine::{self, Attr, IndexMap};
@@ -48,7 +47,7 @@ impl Steps {
 
     /// A quotient of numbers from 0 to below 2^`bits`, by `d` of at least 2 and below 2^`bits`.
     fn unsigned(&mut self, d: u64, bits: u32) -> Arg {
-        use Arg::{Dividend, Step};
+        use Arg::Dividend;
         if d.is_power_of_two() {
             return self.with(Opcode::ShrU32, Dividend, d.ilog2().into());
         }
@@ -60,15 +59,15 @@ impl Steps {
         // The sum of `x` and what was multiplied may take 33 bits: it is halved first.
         let rest = self.push(Opcode::SubS32, Dividend, high);
         let half = self.push(Opcode::ShrU32, rest, Arg::Constant(1));
-        let sum = self.push(Opcode::AddS32, half, Step(0));
+        let sum = self.push(Opcode::AddS32, half, high);
         self.with(Opcode::ShrU32, sum, i64::from(shift) - 1)
     }
 
-    /// A quotient of signed numbers by `d` of 2 to 2^31, rounded toward zero.
+    /// A quotient of signed numbers by `d` of 2 to below 2^31, rounded toward zero.
     fn signed(&mut self, d: u64) -> Arg {
         use Arg::Dividend;
         if d.is_power_of_two() {
-            let sign = self.with(Opcode::ShrS32, Dividend, 31);
+            let sign = self.push(Opcode::ShrS32, Dividend, Arg::Constant(31));
             let below = self.with(Opcode::ShrU32, sign, 32 - i64::from(d.ilog2()));
             let sum = self.push(Opcode::AddS32, Dividend, below);
             return self.with(Opcode::ShrS32, sum, d.ilog2().into());
@@ -79,20 +78,39 @@ impl Steps {
             high = self.push(Opcode::AddS32, high, Dividend);
         }
         let floor = self.with(Opcode::ShrS32, high, shift.into());
-        let negative = self.with(Opcode::ShrU32, Dividend, 31);
+        let negative = self.push(Opcode::ShrU32, Dividend, Arg::Constant(31));
         self.push(Opcode::AddS32, floor, negative)
+    }
+
+    /// The last step's result, where `constant` and `row` make values in `l`.
+    fn made<L, T: Clone>(
+        &self,
+        l: &mut L,
+        dividend: T,
+        constant: impl Fn(&mut L, i64) -> T,
+        row: impl Fn(&mut L, Opcode, [T; 2]) -> T,
+    ) -> T {
+        let mut made: Vec<T> = Vec::with_capacity(self.0.len());
+        for &(op, a, b) in &self.0 {
+            let args = [a, b].map(|arg| match arg {
+                Arg::Dividend => dividend.clone(),
+                Arg::Step(n) => made[n].clone(),
+                Arg::Constant(c) => constant(l, c),
+            });
+            made.push(row(l, op, args));
+        }
+        made.pop().expect("there is a step")
     }
 }
 
 /// The multiplier of numbers below 2^`bits`, of 33 bits at most, and by how much its high product is shifted.
 fn multiplier(d: u64, bits: u32) -> (u64, u32) {
-    let exact = |s: &u32| {
+    let exact = |s: u32| {
         let power = 1u128 << (32 + s);
         let m = power / u128::from(d) + 1;
-        (m * u128::from(d) - power) << bits <= power
+        ((m * u128::from(d) - power) << bits <= power).then_some((m as u64, s))
     };
-    let shift = (0..32).find(exact).unwrap_or(32);
-    (((1u128 << (32 + shift)) / u128::from(d)) as u64 + 1, shift)
+    (0..=32).find_map(exact).expect("a shift of 32 is enough for 32 bits")
 }
 
 /// The low 32 bits, as registers hold them.
@@ -100,89 +118,78 @@ fn word(m: u64) -> i64 {
     i64::from(m as u32 as i32)
 }
 
-/// The steps of a quotient or remainder by a constant; `None` for other rows, for 0 and for the least number. A dividend
-/// may be known to be from 0 to below 2^31.
-fn steps(row: Opcode, by: i64, natural: bool) -> Option<Steps> {
-    let signed = matches!(row, Opcode::DivS32 | Opcode::RemS32);
+/// Whether a row divides signed numbers.
+pub(super) fn is_signed_division(row: Opcode) -> bool {
+    matches!(row, Opcode::DivS32 | Opcode::RemS32)
+}
+
+/// The steps of a quotient or remainder by a constant; `None` for other rows, for divisors of 0, 1 and -1, and for those of
+/// 2^31 and beyond where dividends end before. A dividend may be known to be from 0 to below 2^31.
+fn steps(row: Opcode, by: i64, below_half: bool) -> Option<Steps> {
+    let signed = is_signed_division(row);
+    let rest = matches!(row, Opcode::RemS32 | Opcode::RemU32);
+    if !signed && !rest && row != Opcode::DivU32 {
+        return None;
+    }
     let by = if signed { i64::from(by as i32) } else { i64::from(by as u32) };
     let d = by.unsigned_abs();
-    let bits = if signed || natural { 31 } else { 32 };
+    let bits = if signed || below_half { 31 } else { 32 };
     if d < 2 || d >= 1 << bits {
         return None;
     }
-    let mut steps = Steps::default();
-    let quotient = match signed && !natural {
-        true => steps.signed(d),
-        false => steps.unsigned(d, bits),
-    };
-    match row {
-        Opcode::DivS32 | Opcode::DivU32 if by > 0 => {}
-        Opcode::DivS32 => _ = steps.push(Opcode::SubS32, Arg::Constant(0), quotient),
-        // The remainder takes the dividend's sign.
-        Opcode::RemS32 | Opcode::RemU32 if d.is_power_of_two() && (natural || !signed) => {
-            steps = Steps::default();
-            steps.push(Opcode::And, Arg::Dividend, Arg::Constant(d as i64 - 1));
-        }
-        Opcode::RemS32 | Opcode::RemU32 => {
-            let whole = steps.push(Opcode::MulS32, quotient, Arg::Constant(word(d)));
-            steps.push(Opcode::SubS32, Arg::Dividend, whole);
-        }
-        _ => return None,
+    let (mut steps, positive) = (Steps::default(), below_half || !signed);
+    if rest && positive && d.is_power_of_two() {
+        steps.with(Opcode::And, Arg::Dividend, d as i64 - 1);
+        return Some(steps);
+    }
+    let quotient = if positive { steps.unsigned(d, bits) } else { steps.signed(d) };
+    if rest {
+        // It takes the dividend's sign, whatever the divisor's.
+        let whole = steps.push(Opcode::MulS32, quotient, Arg::Constant(word(d)));
+        steps.push(Opcode::SubS32, Arg::Dividend, whole);
+    } else if by < 0 {
+        steps.push(Opcode::SubS32, Arg::Constant(0), quotient);
     }
     Some(steps)
 }
 
 impl Lower<'_, '_> {
     /// A row of scalars; a quotient or a remainder by a constant in steps. A dividend may be known to be from 0 to below 2^31.
-    /// Blocks of a cluster that share a quotient are found by its division.
     pub(super) fn quotient(
         &mut self,
         row: Opcode,
         x: machine::Value,
         y: machine::Value,
-        natural: bool,
+        below_half: bool,
     ) -> machine::Value {
-        let by = self.func.constant(y).filter(|by| self.blocks == 1 || by % self.blocks as i64 != 0);
-        let of = |l: &mut Self, op, a, b| l.at().int(op, a, b);
-        match by.and_then(|by| steps(row, by, natural)) {
-            Some(steps) => self.taken(&steps, x, |l, c| l.at().imm(c), of),
+        let by = self.func.constant(y).filter(|_| self.plan.ways.quotients);
+        let found = by.and_then(|by| steps(row, by, below_half));
+        let of = |l: &mut Self, op, [a, b]: [machine::Value; 2]| l.at().int(op, a, b);
+        match found.filter(|found| found.0.len() == 1 || !self.may_share(row, by)) {
+            Some(steps) => steps.made(self, x, |l, c| l.at().imm(c), of),
             None => self.at().int(row, x, y),
         }
+    }
+
+    /// Whether the blocks of a cluster may share this quotient. Scheduling finds that by the division, or by a shift
+    /// (`analysis::cluster`), and multicasts what is loaded there.
+    fn may_share(&self, row: Opcode, by: Option<i64>) -> bool {
+        let whole = by.is_some_and(|by| by % self.blocks as i64 == 0);
+        self.blocks > 1 && whole && matches!(row, Opcode::DivS32 | Opcode::DivU32)
     }
 
     /// A quotient or a remainder of a tile by a constant; false if it is none.
     pub(super) fn tile_quotient(&mut self, result: Value, row: Opcode, args: &[Value]) -> Result<bool> {
         let by = equal_elements(self.k, args[1]).and_then(|by| self.k.int_const(by));
-        let natural = is_never_negative(self.k, args[0]);
-        let Some(steps) = by.and_then(|by| steps(row, by, natural)) else {
-            return Ok(false);
-        };
+        let Some(by) = by.filter(|_| self.plan.ways.quotients) else { return Ok(false) };
+        // Integers wrap, and a tile may hold any: nothing bounds its elements.
+        let Some(steps) = steps(row, by, false) else { return Ok(false) };
         self.of_each(result, args[0], |l, x, regs| {
             let constant = |l: &mut Self, c| (l.at().imm(c), IndexMap::Whole);
-            let of = |l: &mut Self, op, a, b| (l.repeat(op, Attr::None, &[a, b], regs), IndexMap::EACH);
-            Ok(l.taken(&steps, x, constant, of).0)
+            let of = |l: &mut Self, op, args: [_; 2]| (l.repeat(op, Attr::None, &args, regs), IndexMap::EACH);
+            Ok(steps.made(l, x, constant, of).0)
         })?;
         Ok(true)
-    }
-
-    /// The last step's result, each step made by `row`.
-    fn taken<T: Clone>(
-        &mut self,
-        steps: &Steps,
-        dividend: T,
-        constant: impl Fn(&mut Self, i64) -> T,
-        row: impl Fn(&mut Self, Opcode, T, T) -> T,
-    ) -> T {
-        let mut made: Vec<T> = Vec::with_capacity(steps.0.len());
-        for &(op, a, b) in &steps.0 {
-            let [a, b] = [a, b].map(|arg| match arg {
-                Arg::Dividend => dividend.clone(),
-                Arg::Step(n) => made[n].clone(),
-                Arg::Constant(c) => constant(self, c),
-            });
-            made.push(row(self, op, a, b));
-        }
-        made.pop().expect("there is a step")
     }
 }
 
@@ -193,25 +200,17 @@ mod tests {
     use warplift_ir::machine::fold;
 
     fn run(steps: &Steps, x: i32) -> i32 {
-        let mut made = Vec::new();
-        for &(op, a, b) in &steps.0 {
-            let [a, b] = [a, b].map(|arg| match arg {
-                Arg::Dividend => x,
-                Arg::Step(n) => made[n],
-                Arg::Constant(c) => c as i32,
-            });
-            made.push(fold(op, a, b).expect("every row folds"));
-        }
-        *made.last().expect("there is a step")
+        let row = |(): &mut (), op, [a, b]: [i32; 2]| fold(op, a, b).expect("every row folds");
+        steps.made(&mut (), x, |(), c| c as i32, row)
     }
 
     /// Every form of division of `x` by `d`, with a constant.
     fn check(x: i32, d: i32) {
         use Opcode::{DivS32, DivU32, RemS32, RemU32};
         for row in [DivS32, RemS32, DivU32, RemU32] {
-            for natural in [false, true] {
-                if let Some(steps) = steps(row, d.into(), natural)
-                    && (x >= 0 || !natural)
+            for below_half in [false, true] {
+                if let Some(steps) = steps(row, d.into(), below_half)
+                    && (x >= 0 || !below_half)
                 {
                     assert_eq!(Some(run(&steps, x)), fold(row, x, d), "{row:?} of {x} by {d}, {steps:?}");
                 }
@@ -234,7 +233,7 @@ mod tests {
     #[test]
     fn quotients_take_few_rows() {
         for d in 2..4096 {
-            let of = |row, natural| steps(row, d, natural).map_or(9, |s| s.0.len());
+            let of = |row, below_half| steps(row, d, below_half).map_or(9, |s| s.0.len());
             assert!(of(Opcode::DivS32, true) <= 2, "{d}");
             assert!(of(Opcode::DivS32, false) <= 5, "{d}");
             assert!(of(Opcode::DivU32, false) <= 5, "{d}");

@@ -4,6 +4,7 @@
 //!  q = cdiv(m, 128)     ─►     add.s32 t, m, 127     div.s32 q, t, 128
 //! ```
 
+use super::quotient::is_signed_division;
 use super::{Low, Lower};
 use crate::Result;
 use crate::facts::is_never_negative;
@@ -164,6 +165,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// A row of integers. A division by an argument in a loop goes by a reciprocal, one by a constant without a division.
     fn integer_binary(
         &mut self,
         inst: Inst,
@@ -171,13 +173,13 @@ impl Lower<'_, '_> {
         x: machine::Value,
         y: machine::Value,
     ) -> machine::Value {
-        let natural = is_never_negative(self.k, self.k.args(inst)[0]);
-        let signed = matches!(row, Opcode::DivS32 | Opcode::RemS32);
+        let signed = is_signed_division(row);
+        let below_half = signed && is_never_negative(self.k, self.k.args(inst)[0]);
         match self.nonnegative(inst, row) {
             row @ (Opcode::DivU32 | Opcode::RemU32) if signed && self.divides_often(self.k.args(inst)[1]) => {
                 self.divided_by_argument(row, x, y)
             }
-            row => self.quotient(row, x, y, natural),
+            row => self.quotient(row, x, y, below_half),
         }
     }
 
