@@ -155,7 +155,9 @@ fn attr_of(op: Opcode) -> Attr {
         | Opcode::LdShared
         | Opcode::StGlobal
         | Opcode::StShared
-        | Opcode::RedGlobalAddF32 => Attr::Mem { offset: 16, count: 4 },
+        | Opcode::RedGlobalAddF32
+        | Opcode::RedGlobalAddF16x2
+        | Opcode::RedGlobalAddBf16x2 => Attr::Mem { offset: 16, count: 4 },
         Opcode::LdGlobal16
         | Opcode::StGlobal16
         | Opcode::StGlobal8

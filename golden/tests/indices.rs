@@ -375,9 +375,9 @@ fn extremes_of_floats_are_updated_by_the_order_of_their_bits() {
     check(&alone, &[("n", 20), ("bins", 1)], &["ids=ints:0..1"]);
 }
 
-/// 16-bit floats are added two at a time where facts make words of them, else one by one.
+/// 16-bit floats are added in vectors of words where facts make them, else one by one.
 #[test]
-fn halves_are_added_in_pairs_and_alone() {
+fn halves_are_added_in_words_and_alone() {
     let text = "kernel sums(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, z: ptr<f16>, n: i32 % 8, bins: i32) {
         grid cdiv(n, 128), 3
         gx = view x : f16[n]
@@ -394,11 +394,32 @@ fn halves_are_added_in_pairs_and_alone() {
     for elem in ["f16", "bf16"] {
         let text = text.replace("f16", elem);
         let ptx = check(&text, &[("n", 200), ("bins", 60)], &["ids=ints:-3..70", "ids=perm"]);
-        assert!(ptx.contains(&format!("red.global.add.noftz.{elem}x2")), "{ptx}");
+        assert!(ptx.contains(&format!("red.global.add.noftz.v2.{elem}x2")), "{ptx}");
         assert!(ptx.contains(&format!("red.global.add.noftz.{elem} ")), "{ptx}");
         check(&text.replace(" % 8", ""), &[("n", 131), ("bins", 60)], &["ids=ints:-3..70"]);
+        for (align, row) in [(16, "v4."), (8, "v2."), (4, "")] {
+            let ptx = check(
+                &HALVES_OF_ROWS.replace("f16", elem).replace("ALIGN", &align.to_string()),
+                &[("m", 20)],
+                &["ids=ints:-1..9"],
+            );
+            assert!(ptx.contains(&format!("red.global.add.noftz.{row}{elem}x2")), "{ptx}");
+        }
     }
 }
+
+/// Rows that are added to rows, each thread 8 halves.
+const HALVES_OF_ROWS: &str =
+    "kernel rows(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align ALIGN, m: i32) {
+        grid cdiv(m, 4)
+        gx = view x : f16[m, 64]
+        gi = view ids : i32[m] fill -1
+        gy = view y : f16[7, 64]
+        i = block_index
+        r = load gi[i*4] : i32[4]
+        atomic_add gy[r, 0], load gx[i*4, 0] : f16[4, 64]
+    }
+    mapping rows { kernel: warps 1 }";
 
 /// The first of equal ones counts, NaNs do not, and a row of NaNs has no index; high halves of products.
 #[test]

@@ -339,6 +339,15 @@ fn atomics_and_reductions() {
 }
 
 #[test]
+fn sums_of_neighbouring_words() {
+    let body = "mov.b32 %r5, 0;\nmov.b32 %r6, 0x3c004000;\nmov.b32 %r7, 0x3f804000;\nsetp.ne.u32 %p1, %r2, 0;\n\
+        @!%p1 st.global.v4.u32 [%rd2], {%r5, %r5, %r5, %r5};\n@!%p1 st.global.v2.u32 [%rd2+16], {%r5, %r5};\nbar.sync 0;\n\
+        red.global.add.noftz.v4.f16x2 [%rd2], {%r6, %r5, %r6, %r6};\nred.global.add.noftz.v2.bf16x2 [%rd2+16], {%r7, %r5};";
+    let k = Kernel { name: "vector_red", body, block: 32, out_bytes: 24, ..Kernel::default() };
+    assert_eq!(k.words(), vec![0x5000_5400, 0, 0x5000_5400, 0x5000_5400, 0x4200_4280, 0]);
+}
+
+#[test]
 fn named_barriers_reduce_and_refuse() {
     let body = "setp.lt.u32 %p1, %r2, 40;\nbarrier.red.popc.aligned.u32 %r5, 1, 96, %p1;\nbar.red.or.pred %p2, 0, %p1;\n\
         mul.wide.u32 %rd3, %r2, 4;\nadd.s64 %rd3, %rd3, %rd2;\n@%p2 add.u32 %r5, %r5, 1000;\nst.global.u32 [%rd3], %r5;";

@@ -249,8 +249,8 @@ opcodes! {
     RedGlobalMaxU32 "red.max.u32" &[B64, B32], &[], Write "sm_10";
     RedGlobalAddF16 "red.add.f16" &[B64, B16], &[], Write "sm_70";
     RedGlobalAddBf16 "red.add.bf16" &[B64, B16], &[], Write "sm_90";
-    RedGlobalAddF16x2 "red.add.f16x2" &[B64, B32], &[], Write "sm_60";
-    RedGlobalAddBf16x2 "red.add.bf16x2" &[B64, B32], &[], Write "sm_90";
+    RedGlobalAddF16x2 "red.add.f16x2" &[B64, Any], &[], Write "sm_90";
+    RedGlobalAddBf16x2 "red.add.bf16x2" &[B64, Any], &[], Write "sm_90";
     RedSharedAddF32 "red.shared.add.f32" &[B32, B32], &[], Write "sm_20";
     RedSharedAddS32 "red.shared.add.s32" &[B32, B32], &[], Write "sm_12";
     RedSharedMinS32 "red.shared.min.s32" &[B32, B32], &[], Write "sm_12";

@@ -301,8 +301,8 @@ static ROWS: Rows = rows! {
     RedGlobalMaxU32 "red.global.max.u32 [$0$o], $1" Lsu 500 8 20 "RED";
     RedGlobalAddF16 "red.global.add.noftz.f16 [$0$o], $1" Lsu 500 8 62 "RED";
     RedGlobalAddBf16 "red.global.add.noftz.bf16 [$0$o], $1" Lsu 500 8 78 "RED";
-    RedGlobalAddF16x2 "red.global.add.noftz.f16x2 [$0$o], $1" Lsu 500 8 62 "RED";
-    RedGlobalAddBf16x2 "red.global.add.noftz.bf16x2 [$0$o], $1" Lsu 500 8 78 "RED";
+    RedGlobalAddF16x2 "red.global.add.noftz$v.f16x2 [$0$o], $1" Lsu 500 8 81 "RED";
+    RedGlobalAddBf16x2 "red.global.add.noftz$v.bf16x2 [$0$o], $1" Lsu 500 8 81 "RED";
     RedSharedAddF32 "red.shared.add.f32 [$0$o], $1" Lsu 30 197 20 "";
     RedSharedAddS32 "red.shared.add.s32 [$0$o], $1" Lsu 30 4 20 "ATOMS";
     RedSharedMinS32 "red.shared.min.s32 [$0$o], $1" Lsu 30 4 20 "ATOMS";

@@ -560,7 +560,7 @@ impl Lower<'_, '_> {
             Write::Sum { one, .. } if bytes == 2 => {
                 vec![(one, self.at().op(Opcode::Low16, &[part], Ty::B16), inside)]
             }
-            Write::Sum { pair, .. } => vec![(pair, part, inside)],
+            Write::Sum { pairs, .. } => vec![(pairs, part, inside)],
             Write::Extreme { positive, negative } => {
                 let zero = self.at().imm(0);
                 let compare = |l: &mut Self, row, x, y, cmp| {
@@ -587,8 +587,8 @@ enum Write {
     Store,
     /// By a row that updates so many neighbours at most.
     Update(Opcode, u64),
-    /// Sums of 16-bit floats: a row for one, and one for two in a word.
-    Sum { one: Opcode, pair: Opcode },
+    /// Sums of 16-bit floats: a row for one, and one for words of two.
+    Sum { one: Opcode, pairs: Opcode },
     /// The greatest or least f32. Floats of one sign are ordered as their bits are, those below zero the other way round:
     /// the rows of a number that is positive and of one that is negative.
     Extreme { positive: Opcode, negative: Opcode },
@@ -600,8 +600,8 @@ impl Write {
         use Opcode::*;
         Some(match (op, elem) {
             (AtomicOp::Add, Elem::F32) => Self::Update(RedGlobalAddF32, 4),
-            (AtomicOp::Add, Elem::F16) => Self::Sum { one: RedGlobalAddF16, pair: RedGlobalAddF16x2 },
-            (AtomicOp::Add, Elem::Bf16) => Self::Sum { one: RedGlobalAddBf16, pair: RedGlobalAddBf16x2 },
+            (AtomicOp::Add, Elem::F16) => Self::Sum { one: RedGlobalAddF16, pairs: RedGlobalAddF16x2 },
+            (AtomicOp::Add, Elem::Bf16) => Self::Sum { one: RedGlobalAddBf16, pairs: RedGlobalAddBf16x2 },
             (AtomicOp::Add, Elem::Int(32) | Elem::Uint(32)) => Self::Update(RedGlobalAddS32, 1),
             (AtomicOp::Min, Elem::Int(32)) => Self::Update(RedGlobalMinS32, 1),
             (AtomicOp::Max, Elem::Int(32)) => Self::Update(RedGlobalMaxS32, 1),
@@ -623,7 +623,8 @@ impl Write {
             Self::Store => u64::MAX,
             Self::Update(..) if shared => 1,
             Self::Update(_, most) => most,
-            Self::Sum { .. } => 2,
+            Self::Sum { .. } if shared => 2,
+            Self::Sum { .. } => 8,
             Self::Extreme { .. } => 1,
         }
     }

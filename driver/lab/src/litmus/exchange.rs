@@ -387,10 +387,27 @@ fn atomic(space: &str, address: &str, op: &str, ty: &str) -> Case {
     kernel(&name, 64, 1, &text, Domain::of(&format!("atom.{ty}"))).bits(4)
 }
 
+/// Sums that are added to two or four neighbouring words at once.
+const VECTOR_SUMS: &[&str] =
+    &["v2.f32", "v4.f32", "noftz.v2.f16x2", "noftz.v4.f16x2", "noftz.v2.bf16x2", "noftz.v4.bf16x2"];
+
+/// Each thread adds to its own words, and reads them back.
+fn vector_sum(ty: &str) -> Case {
+    let added = if ty.contains("v4") { "{%x3, %x0, %x1, %x2}" } else { "{%x2, %x3}" };
+    let words = list(0, 4);
+    let back = list(4, 4);
+    let text = format!(
+        "st.global.v4.b32 [%rd4], {words};\nred.global.add.{ty} [%rd4], {added};\nld.global.v4.b32 {back}, [%rd4];"
+    );
+    let name = format!("atomic/global.red.add.{}", ty.trim_start_matches("noftz."));
+    kernel(&name, 64, 1, &text, Domain::of(&format!("red.{ty}"))).bits(4)
+}
+
 /// All of them.
 pub(super) fn cases() -> Vec<Case> {
     let mut out: Vec<Case> = BODIES.iter().map(Body::case).collect();
     out.extend(matrices());
     out.extend(atomics());
+    out.extend(VECTOR_SUMS.iter().map(|ty| vector_sum(ty)));
     out
 }

@@ -196,8 +196,8 @@ fn vector_red(
     let list = d.one_or_list()?;
     let mut more = d.srcs(list, ty)?;
     vector_fits(d, ty, n, more.len())?;
-    let single = matches!(ty, Ty::F(f) if f.width() == 32);
-    if returns || op != AtomOp::Add || !single || space == Space::Shared {
+    let word = ty.bits() == 32 && matches!(ty, Ty::F(_) | Ty::F2(_));
+    if returns || op != AtomOp::Add || !word || space == Space::Shared {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
     let s = [more.remove(0), Src::Imm(0)];
