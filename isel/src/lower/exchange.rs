@@ -4,29 +4,34 @@
 //! ```text
 //!  shuffle     selects by lane bits ─ rounds of shfl.idx ─ selects by lane bits
 //!  shared      store ─ (block meets) ─ load
-//!  reduction   one partial result a warp ─► [result][warp] ─ (block meets) ─ every thread combines what it needs
+//!  reduction   one partial result a warp ─► scratch ─ (block meets) ─ every thread combines what it needs
 //! ```
 //!
 //! `sched` places the block barriers: it knows what was written and read since the last one.
 
+use super::shared::SharedAccess;
 use super::{Low, Lower};
 use crate::Result;
 use crate::plan::{cell_bits, choose};
 use crate::tiles::{above_lanes, layout_error};
-use warplift_ir::layout::convert::{Cells, Conversion, LaneMap, Shuffle};
+use std::ops::Range;
+use warplift_ir::layout::convert::{Cells, Conversion, LaneMap, Shuffle, pass_through};
+use warplift_ir::layout::swizzle::{Method, optimal_swizzle};
 use warplift_ir::layout::{Axis, Basis, Builder, Layout, Step};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Value};
 use warplift_ir::types::Elem;
 
-/// Partial results of this many warps are read at once: the widest access.
-const AT_ONCE: usize = 4;
+/// Partial results of at most this many warps are read at once: the widest access.
+const AT_ONCE: u64 = 4;
+/// Registers of partial results that are read at once.
+const REGISTERS_AT_ONCE: u64 = 32;
 /// From this number on, lanes share the partial results. Fewer are two or three wide reads.
 const PARTS_BY_LANES: u64 = 16;
 
 /// The axis that names the warp of a partial result.
-const PART: Axis = Axis::Dim(u8::MAX);
+pub(super) const PART: Axis = Axis::Dim(u8::MAX);
 
 impl Lower<'_, '_> {
     /// A tile in another layout.
@@ -152,42 +157,74 @@ impl Lower<'_, '_> {
         to: Option<&Layout>,
         axis: usize,
     ) -> Result<machine::Value> {
-        let elem = Elem::F32;
         let parts = parts_along(from, axis);
         if parts == 1 {
             return Ok(x);
         }
         let error = layout_error(self.k, self.inst);
-        let results: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
-        let count: u64 = results.iter().map(|o| o.1).product();
         let partial = partial_results(from, to, axis, parts).map_err(&error)?;
         let lanes = lanes_of_parts(from, to, parts);
         let wanted = wanted_parts(from, to, [parts, lanes]).map_err(&error)?;
-        let memory = part_memory(&results, parts).map_err(&error)?;
-        let write = partial.then(&memory).map_err(&error)?;
-        let read = wanted.then(&memory).map_err(&error)?;
-        let buffer = self.scratch("partial".to_owned(), count * parts, elem);
-        let owner = self.owner(&write);
-        let write = self.shared_access(&write, buffer, elem, true)?;
-        let read = self.shared_access(&read, buffer, elem, false)?;
-        self.store_fragment(x, elem, &write, owner)?;
+        let read = self.store_parts("partial", x, &partial, &wanted)?;
         let regs = to.map_or(1, |t| t.in_extent(Axis::Reg));
-        let parts = parts / lanes;
         let mut sum: Option<machine::Value> = None;
-        for first in (0..parts).step_by(AT_ONCE) {
-            let some = first..parts.min(first + AT_ONCE as u64);
-            let count = some.end - some.start;
-            let wanted: Vec<u16> =
-                (0..regs).flat_map(|r| some.clone().map(move |p| (p + parts * r) as u16)).collect();
-            let all = self.load_some(elem, &read, &wanted)?;
-            let column = |p: u64| (0..regs).map(|r| (p + count * r) as u16).collect();
-            let columns = (0..count).map(|p| (all, IndexMap::Table(column(p))));
-            let columns = sum.map(|s| (s, IndexMap::EACH)).into_iter().chain(columns);
-            sum = Some(self.combine(row, columns, regs as u16));
+        for some in at_once(&read, parts / lanes, regs) {
+            let columns = self.load_parts(&read, parts / lanes, some, regs)?;
+            sum = Some(self.combine(row, running(sum).chain(columns), regs as u16));
         }
         let all = sum.unwrap_or(x);
         Ok(self.across_lanes(row, all, (0..lanes.ilog2()).map(|bit| 1 << bit)))
     }
+
+    /// Writes what each warp has, `partial`, to a scratch buffer; how threads read back what they want, `wanted`. Both
+    /// go to `(results.., part)`.
+    pub(super) fn store_parts(
+        &mut self,
+        name: &str,
+        x: machine::Value,
+        partial: &Layout,
+        wanted: &Layout,
+    ) -> Result<SharedAccess> {
+        let error = layout_error(self.k, self.inst);
+        let memory = part_memory(partial, wanted, self.plan.ways.swizzles).map_err(&error)?;
+        let write = partial.then(&memory).map_err(&error)?;
+        let read = wanted.then(&memory).map_err(&error)?;
+        let buffer = self.scratch(name.to_owned(), memory.out_extent(Axis::Mem), Elem::F32);
+        let owner = self.owner(&write);
+        let write = self.shared_access(&write, buffer, Elem::F32, true)?;
+        let read = self.shared_access(&read, buffer, Elem::F32, false)?;
+        self.store_fragment(x, Elem::F32, &write, owner)?;
+        Ok(read)
+    }
+
+    /// Some of a thread's `parts` parts of `regs` results: the results of each part. Register `p + parts * r` of the
+    /// access is part `p` of result `r`.
+    pub(super) fn load_parts(
+        &mut self,
+        read: &SharedAccess,
+        parts: u64,
+        some: Range<u64>,
+        regs: u64,
+    ) -> Result<Vec<(machine::Value, IndexMap)>> {
+        let of = |r: u64| some.clone().map(move |p| (p + parts * r) as u16);
+        let wanted: Vec<u16> = (0..regs).flat_map(of).collect();
+        let all = self.load_some(Elem::F32, read, &wanted)?;
+        let count = some.end - some.start;
+        let column = |p: u64| IndexMap::Table((0..regs).map(|r| (p + count * r) as u16).collect());
+        Ok((0..count).map(|p| (all, column(p))).collect())
+    }
+}
+
+/// What was combined so far, as the first of what is to be combined.
+pub(super) fn running(so_far: Option<machine::Value>) -> impl Iterator<Item = (machine::Value, IndexMap)> {
+    so_far.map(|s| (s, IndexMap::EACH)).into_iter()
+}
+
+/// The parts of `regs` results that a thread reads at once: those of one vector, and more while there are few registers.
+pub(super) fn at_once(read: &SharedAccess, parts: u64, regs: u64) -> impl Iterator<Item = Range<u64>> {
+    let few = (REGISTERS_AT_ONCE / regs).clamp(1, AT_ONCE);
+    let step = read.vector_below(parts).max(few);
+    (0..parts).step_by(step as usize).map(move |first| first..parts.min(first + step))
 }
 
 /// The warps that hold different parts of one reduction result.
@@ -274,14 +311,72 @@ fn wanted_parts(from: &Layout, to: Option<&Layout>, [parts, lanes]: [u64; 2]) ->
     b.build()
 }
 
-/// `(results.., part)` to memory, parts of a result side by side.
-fn part_memory(results: &[(Axis, u64)], parts: u64) -> Made {
-    let count: u64 = results.iter().map(|o| o.1).product();
-    let mut b = Builder::new(&[(Axis::Mem, count * parts)]);
-    let mut stride = count * parts;
-    for &(a, extent) in results {
-        stride /= extent;
-        b = b.add(a, extent, &[stride]);
+/// `(results.., part)` to memory: the order, or the swizzle, through which a warp writes its partial results and reads
+/// what it wants with the fewest wavefronts. Plain orders come first, because a swizzle takes more address registers.
+pub(super) fn part_memory(partial: &Layout, wanted: &Layout, swizzles: bool) -> Made {
+    let outs = partial.outs().to_vec();
+    let part_first = [&outs[outs.len() - 1..], &outs[..outs.len() - 1]].concat();
+    let swizzled = || optimal_swizzle((partial, Method::Vector), (wanted, Method::Vector), 32).ok();
+    let others = [dense(&outs, &part_first)?].into_iter().chain(swizzles.then(swizzled).flatten());
+    let mut best = pass_through(dense(&outs, &outs)?, partial, wanted, 32)?;
+    for memory in others {
+        let other = pass_through(memory, partial, wanted, 32)?;
+        if other.cost() < best.cost() {
+            best = other;
+        }
     }
-    b.add(PART, parts, &[1]).build()
+    Ok(best.memory)
+}
+
+/// `outs` to memory without gaps, the last axis of `order` fastest.
+fn dense(outs: &[(Axis, u64)], order: &[(Axis, u64)]) -> Made {
+    let stride = |axis: Axis| order.iter().rev().take_while(|o| o.0 != axis).map(|o| o.1).product::<u64>();
+    let size = order.iter().map(|o| o.1).product();
+    let memory = Builder::new(&[(Axis::Mem, size)]);
+    outs.iter().fold(memory, |b, &(axis, extent)| b.add(axis, extent, &[stride(axis)])).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::blocked;
+    use warplift_ir::layout::fragment::row_slice;
+    use warplift_ir::layout::swizzle::cost;
+
+    /// Wavefronts of the write and of the read of partial results of a tile whose rows are added up, and how many
+    /// there are at least: every lane moves its registers once.
+    fn wavefronts(rows: u32, columns: u32, vector: u32, warps: u32) -> [(u64, u64); 2] {
+        let from = blocked(&[rows, columns], 1, vector, warps).unwrap();
+        let to = row_slice(&from, 0).unwrap();
+        let parts = parts_along(&from, 0);
+        let partial = partial_results(&from, Some(&to), 0, parts).unwrap();
+        let wanted = wanted_parts(&from, Some(&to), [parts, 1]).unwrap();
+        let memory = part_memory(&partial, &wanted, true).unwrap();
+        let of = |l: &Layout| cost(&l.then(&memory).unwrap(), 32).unwrap().wavefronts;
+        let regs = to.in_extent(Axis::Reg);
+        [(of(&partial), regs), (of(&wanted), regs * parts)]
+    }
+
+    #[test]
+    fn columns_meet_without_conflicts() {
+        for warps in [2, 4, 8, 16] {
+            for (columns, vector) in [(32, 1), (64, 2), (64, 8), (128, 4), (128, 8), (256, 8), (512, 8)] {
+                for (moved, least) in wavefronts(64, columns, vector, warps) {
+                    assert!(
+                        moved <= least,
+                        "{columns} columns, {vector} a thread, {warps} warps: {moved} > {least}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_that_no_swizzle_takes_meet_with_few() {
+        for (columns, vector) in [(96, 1), (192, 2), (192, 8)] {
+            for (moved, least) in wavefronts(64, columns, vector, 4) {
+                assert!(moved <= 2 * least, "{columns} columns, {vector} a thread: {moved} > 2 * {least}");
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@
 
 use super::Lower;
 use super::coords::register_coord;
+use super::exchange::{PART, at_once, running};
 use crate::Result;
 use crate::rows::{binary_row, float_bits, kind};
 use crate::tiles::layout_error;
@@ -213,30 +214,45 @@ impl Lower<'_, '_> {
         (b.totals, b.count) = (sum, count);
     }
 
-    /// Joins blocks of several warps: totals go through a scratch buffer, `[block][warp]`.
+    /// Joins blocks of several warps: totals go through a scratch buffer. A thread reads them part by part: it adds up
+    /// those of the parts before its own, and all.
     fn over_warps(&mut self, b: &mut Blocks, layout: &Layout, levels: &[Level], axis: usize) -> Result<()> {
         let parts: u64 = levels.iter().map(|l| l.digit.extent).product();
-        let error = layout_error(self.k, self.inst);
-        let (own, write, read, size) = part_layouts(layout, b.count.into(), parts, axis).map_err(&error)?;
-        let buffer = self.scratch("totals".to_owned(), size, Elem::F32);
-        let owner = self.owner(&write);
-        let write = self.shared_access(&write, buffer, Elem::F32, true)?;
-        let read = self.shared_access(&read, buffer, Elem::F32, false)?;
-        self.store_fragment(b.totals, Elem::F32, &write, owner)?;
-        let all = self.load_fragment(Elem::F32, &read)?;
-        let own = self.thread_coord(&own, 0)?;
         let count = u64::from(b.count);
-        let column = |p: u64| IndexMap::Table((0..count).map(|t| (p + parts * t) as u16).collect());
-        for p in 0..parts - 1 {
-            let c = self.at_entry().imm(p as i64);
-            let behind = self.at_entry().compare(CmpOp::Gt, own, c);
-            let args = [(all, column(p)), (b.neutral, IndexMap::Whole), (behind, IndexMap::Whole)];
-            let before = self.repeat(Opcode::Selp, Attr::None, &args, b.count);
+        let error = layout_error(self.k, self.inst);
+        let [own, partial, wanted] = part_layouts(layout, count, parts, axis).map_err(&error)?;
+        let read = self.store_parts("totals", b.totals, &partial, &wanted)?;
+        let own = self.thread_coord(&own, 0)?;
+        let (mut before, mut total) = (None, None);
+        for some in at_once(&read, parts, count) {
+            let columns = self.load_parts(&read, parts, some.clone(), count)?;
+            let mut earlier = Vec::new();
+            // No part is behind the last.
+            for (p, column) in some.zip(&columns).filter(|(p, _)| p + 1 < parts) {
+                earlier.push((self.behind(b, column.clone(), own, p), IndexMap::EACH));
+            }
+            before = Some(self.combine(b.row, running(before).chain(earlier), b.count));
+            total = Some(self.combine(b.row, running(total).chain(columns), b.count));
+        }
+        if let Some(before) = before {
             self.add_offsets(b, before);
         }
-        let columns = (0..parts).map(|p| (all, column(p)));
-        b.totals = self.combine(b.row, columns, b.count);
+        b.totals = total.unwrap_or(b.totals);
         Ok(())
+    }
+
+    /// Totals of a part in the threads whose own part is behind it; elsewhere neutral.
+    fn behind(
+        &mut self,
+        b: &Blocks,
+        totals: (machine::Value, IndexMap),
+        own: machine::Value,
+        part: u64,
+    ) -> machine::Value {
+        let part = self.at_entry().imm(part as i64);
+        let behind = self.at_entry().compare(CmpOp::Gt, own, part);
+        let args = [totals, (b.neutral, IndexMap::Whole), (behind, IndexMap::Whole)];
+        self.repeat(Opcode::Selp, Attr::None, &args, b.count)
     }
 
     /// Adds each group's offset to the prefixes inside threads, in the order of the layout's registers.
@@ -273,34 +289,34 @@ fn above_lanes(axis: Axis) -> bool {
     !matches!(axis, Axis::Reg | Axis::Lane)
 }
 
-type Made = std::result::Result<(Layout, Layout, Layout, u64), warplift_ir::layout::LayoutError>;
+type Made = std::result::Result<[Layout; 3], warplift_ir::layout::LayoutError>;
 
-/// `(lane, warp..)` to the number of this warp's part; `(total, lane, warp..)` to memory; `(part and total,
-/// lane, warp..)` to memory, `part` fastest; and its size.
+/// `(lane, warp..)` to the number of this warp's part; and to `(others, total, part)` of [`Lower::store_parts`]: a
+/// warp's `(total, lane, warp..)`, and `(part and total, lane, warp..)` that a thread reads. The others are threads
+/// beside each other in other dimensions.
 fn part_layouts(layout: &Layout, totals: u64, parts: u64, axis: usize) -> Made {
     let apart = |a: Axis, d: &Basis| d.out[axis] == 0 && d.out.iter().any(|&o| o != 0) && a != Axis::Reg;
     let others = layout.ins().iter().flat_map(|a| layout.basis(a.0).into_iter().map(move |d| (a.0, d)));
     let spread: u64 = others.filter(|(a, d)| apart(*a, d)).map(|(_, d)| d.extent).product();
-    let size = parts * totals * spread;
-    let memory = [(Axis::Mem, size)];
-    let mut own = Builder::new(&[(Axis::Mem, parts)]);
-    let mut write = Builder::new(&memory).add(Axis::Reg, totals, &[parts]);
-    let mut read = Builder::new(&memory).add(Axis::Reg, parts, &[1]).add(Axis::Reg, totals, &[parts]);
-    let (mut stride, mut part) = (parts * totals, 1);
+    let outs = [(Axis::Dim(0), spread), (Axis::Dim(1), totals), (PART, parts)];
+    let mut own = Builder::new(&[(PART, parts)]);
+    let mut partial = Builder::new(&outs).add(Axis::Reg, totals, &[0, 1, 0]);
+    let mut wanted = Builder::new(&outs).add(Axis::Reg, parts, &[0, 0, 1]).add(Axis::Reg, totals, &[0, 1, 0]);
+    let (mut stride, mut part) = (1, 1);
     for &(a, _) in layout.ins().iter().filter(|a| a.0 != Axis::Reg) {
-        (own, write, read) = (own.axis(a), write.axis(a), read.axis(a));
+        (own, partial, wanted) = (own.axis(a), partial.axis(a), wanted.axis(a));
         for d in layout.basis(a) {
             let along = d.out[axis] != 0 && above_lanes(a);
             let beside = if apart(a, &d) { stride } else { 0 };
             let number = if along { part } else { 0 };
             own = own.add(a, d.extent, &[number]);
-            write = write.add(a, d.extent, &[beside + number]);
-            read = read.add(a, d.extent, &[beside]);
+            partial = partial.add(a, d.extent, &[beside, 0, number]);
+            wanted = wanted.add(a, d.extent, &[beside, 0, 0]);
             stride *= if apart(a, &d) { d.extent } else { 1 };
             part *= if along { d.extent } else { 1 };
         }
     }
-    Ok((own.build()?, write.build()?, read.build()?, size))
+    Ok([own.build()?, partial.build()?, wanted.build()?])
 }
 
 /// Bits of the neutral element.
@@ -318,5 +334,33 @@ fn neutral(op: ReduceOp, elem: Elem) -> Option<i64> {
         (ReduceOp::Max, Elem::Int(32)) => Some(i32::MIN.into()),
         (ReduceOp::Max, Elem::Uint(32)) => Some(0),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lower::exchange::part_memory;
+    use crate::plan::blocked;
+    use warplift_ir::layout::swizzle::cost;
+
+    #[test]
+    fn totals_pass_without_conflicts() {
+        for warps in [2, 4, 8, 16] {
+            for (columns, vector) in [(4, 4), (16, 4), (64, 2), (128, 4)] {
+                let layout = blocked(&[256, columns], 1, vector, warps).unwrap();
+                let along = |d: &Basis| d.out[0] != 0;
+                let parts: u64 =
+                    layout.basis(Axis::Warp).into_iter().filter(along).map(|d| d.extent).product();
+                for totals in [4, 8, 32] {
+                    let [_, partial, wanted] = part_layouts(&layout, totals, parts, 0).unwrap();
+                    let memory = part_memory(&partial, &wanted, true).unwrap();
+                    let of = |l: &Layout| cost(&l.then(&memory).unwrap(), 32).unwrap().wavefronts;
+                    let moved = (of(&partial), of(&wanted));
+                    let what = format!("{columns} columns, {totals} totals, {warps} warps: {moved:?}");
+                    assert!(moved.0 <= totals && moved.1 <= totals * parts, "{what}");
+                }
+            }
+        }
     }
 }

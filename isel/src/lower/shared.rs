@@ -44,6 +44,11 @@ impl SharedAccess {
         1 << self.vector.len()
     }
 
+    /// Elements of one vector whose registers lie below a power of two.
+    pub(super) fn vector_below(&self, register: u64) -> u64 {
+        1 << self.vector.iter().filter(|w| **w < register).count()
+    }
+
     /// The registers of the vector that starts at a given one.
     fn registers(&self, start: u64) -> Vec<u16> {
         let at = |e: u64| {

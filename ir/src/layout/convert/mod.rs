@@ -13,7 +13,7 @@ mod shared;
 pub(crate) mod shuffle;
 
 pub use cells::{Cells, cells};
-pub use shared::{SharedPass, through_rows, through_shared};
+pub use shared::{SharedPass, pass_through, through_rows, through_shared};
 pub use shuffle::{LaneMap, Round, Shuffle};
 
 use super::canonical::Run;

@@ -36,7 +36,7 @@ pub fn through_shared(from: &Layout, to: &Layout, elem_bits: u64) -> Result<Shar
         let Ok(memory) = optimal_swizzle((from, write), (to, read), elem_bits) else {
             continue;
         };
-        let pass = pass(from, to, memory, elem_bits)?;
+        let pass = pass_through(memory, from, to, elem_bits)?;
         if best.as_ref().is_none_or(|b| pass.cost() < b.cost()) {
             best = Some(pass);
         }
@@ -78,11 +78,16 @@ fn rows(from: &Layout, to: &Layout, elem_bits: u64, pad: u64) -> Result<SharedPa
         stride = if k + 1 == dims.len() { 1 } else { stride / extent };
         memory = memory.add(axis, extent, &[stride]);
     }
-    pass(from, to, memory.build()?, elem_bits)
+    pass_through(memory.build()?, from, to, elem_bits)
 }
 
-/// The pass through a memory layout.
-fn pass(from: &Layout, to: &Layout, memory: Layout, elem_bits: u64) -> Result<SharedPass, LayoutError> {
+/// The pass through a given memory layout `(dims) -> m`.
+pub fn pass_through(
+    memory: Layout,
+    from: &Layout,
+    to: &Layout,
+    elem_bits: u64,
+) -> Result<SharedPass, LayoutError> {
     let write = cost(&from.then(&memory)?, elem_bits)?;
     let read = cost(&to.then(&memory)?, elem_bits)?;
     Ok(SharedPass { memory, write, read })
