@@ -104,7 +104,7 @@ impl<'a> Writer<'_, 'a> {
     /// Signs of A and B (floats only), and which of them stand transposed (16-bit floats only).
     fn flags(&mut self, attr: &WgmmaAttr) {
         if attr.elem.is_float() {
-            self.out.push_str(", 1, 1");
+            self.out.push_str(if attr.negated { ", -1, 1" } else { ", 1, 1" });
         }
         if attr.elem.bits() == 16 {
             if let Some(a) = &attr.a {

@@ -364,8 +364,19 @@ fn shared(mn_major: bool) -> SharedOperand {
 }
 
 fn product(a: Option<SharedOperand>, m_atoms: u8, elem: Elem) -> Attr {
+    let negated = elem == Elem::F16;
     let b = shared(true);
-    Attr::Wgmma(Box::new(WgmmaAttr { n: 16, elem, acc: Elem::F32, m_atoms, n_atoms: 1, k_steps: 2, a, b }))
+    Attr::Wgmma(Box::new(WgmmaAttr {
+        n: 16,
+        elem,
+        acc: Elem::F32,
+        m_atoms,
+        n_atoms: 1,
+        k_steps: 2,
+        negated,
+        a,
+        b,
+    }))
 }
 
 #[test]
@@ -403,9 +414,9 @@ fn products_go_step_by_step_and_atom_by_atom() {
             &format!("{regs}{}, {{%r22, %r23, %r24, %r25}}, %d0, %off, 1, 1, 1;", acc[0]),
             &format!("{regs}{}, {{%r30, %r31, %r32, %r33}}, %d0, %off, 1, 1, 1;", acc[1]),
             &format!("{regs}{}, {{%r26, %r27, %r28, %r29}}, %d1, %on, 1, 1, 1;", acc[0]),
-            &format!("{}, %d0, %d0, %p0, 1, 1, 0, 1;", acc[0]),
-            &format!("{}, %d1, %d0, %p0, 1, 1, 0, 1;", acc[1]),
-            &format!("{}, %d0, %d1, %on, 1, 1, 0, 1;", acc[0]),
+            &format!("{}, %d0, %d0, %p0, -1, 1, 0, 1;", acc[0]),
+            &format!("{}, %d1, %d0, %p0, -1, 1, 0, 1;", acc[1]),
+            &format!("{}, %d0, %d1, %on, -1, 1, 0, 1;", acc[0]),
             &format!("{bytes}{}, %d0, %d0, %on, 1, 1;", acc[0]),
         ],
     );

@@ -68,7 +68,7 @@ fn names() -> Vec<String> {
 
 fn has_product(kernel: &Kernel) -> bool {
     let mut found = false;
-    kernel.walk(|_, i| found |= matches!(kernel.insts[i].op, Op::Mma));
+    kernel.walk(|_, i| found |= matches!(kernel.insts[i].op, Op::Mma { .. }));
     found
 }
 

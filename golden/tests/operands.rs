@@ -137,6 +137,39 @@ const MADE: &str = "
         }
     }";
 
+/// Both parts of a complex product, and what a product leaves of the sums.
+const SIGNED: &str = "
+    kernel signed(
+        a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f32> align 16, d: ptr<f32> align 16,
+        m: i32, n: i32 % 16, k: i32 % 16
+    ) {
+        tunable BM = 64, BN = 64, BK = 64
+        grid cdiv(m, BM), cdiv(n, BN)
+        i, j = block_index
+        ga = view a : f16[2, m, k]
+        gb = view b : f16[2, n, k]
+        gc = view c : f32[m, n]
+        gd = view d : f32[m, n]
+        are = subview ga[0, _, _]
+        aim = subview ga[1, _, _]
+        bre = subview gb[0, _, _]
+        bim = subview gb[1, _, _]
+        zero = full 0.0 : f32[BM, BN]
+        re, im = for t in 0..cdiv(k, BK) carry x = zero, y = zero {
+            tar = load are[i*BM, t*BK] : f16[BM, BK]
+            tai = load aim[i*BM, t*BK] : f16[BM, BK]
+            tbr = load bre[j*BN, t*BK] : f16[BN, BK]
+            tbi = load bim[j*BN, t*BK] : f16[BN, BK]
+            x1 = mma x, tar, trans(tbr)
+            x2 = mma x1, tai, trans(-tbi)
+            y1 = mma y, tar, trans(tbi)
+            y2 = y1 - mma(zero, -tai, trans(tbr))
+            yield x2, y2
+        }
+        store gc[i*BM, j*BN], re
+        store gd[i*BM, j*BN], im
+    }";
+
 /// A text under a mapping.
 fn parsed(text: &str, change: &[(&str, &str)], mapping: &str) -> (Kernel, Mapping) {
     let text = change.iter().fold(text.to_owned(), |t, (from, to)| {
@@ -198,6 +231,20 @@ fn left_operands_that_stay() {
     for mapping in [GROUP, "for t: pipeline fit, producers 1, consumers 1 kernel: persistent"] {
         check(&parsed(STAYS, &[], mapping), &sizes, 1e-3);
     }
+}
+
+/// Products of loaded tiles take signs in the instruction: no thread touches an operand.
+#[test]
+fn signs_of_operands() {
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 72), ("n", 80), ("k", 208)], &[("m", 1), ("n", 16), ("k", 16)]];
+    for elem in ["f16", "bf16", "tf32", "f8e4m3", "f8e5m2"] {
+        let case = parsed(&SIGNED.replace("f16", elem), &[], GROUP);
+        let ptx = compiled(&case).ptx;
+        assert!(ptx.contains(", -1, 1") && !ptx.contains("neg."), "{ptx}");
+        check(&case, &sizes, 1e-3);
+    }
+    check(&parsed(SIGNED, &[], WARPS), &sizes, 1e-3);
+    check(&parsed(&SIGNED.replace("f16", "bf16"), &[], WARPS), &sizes, 1e-3);
 }
 
 #[test]

@@ -92,7 +92,7 @@ pub(crate) fn only_products(k: &Kernel, v: Value) -> bool {
         }
         used = true;
         match data.op {
-            Op::Mma => k.args(inst)[0] != v,
+            Op::Mma { .. } => k.args(inst)[0] != v,
             Op::Trans(_) | Op::Slice(_) => only_products(k, k.result(inst)),
             Op::Reshape => makes_rows(k, inst) && only_products(k, k.result(inst)),
             _ => false,

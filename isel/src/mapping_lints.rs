@@ -113,8 +113,9 @@ impl Lints<'_> {
         if let Some(n) = l.mma_order.filter(|_| !matches!(groups, Some(Team::Warpgroups(2..)))) {
             self.remark(item, &format!("mma_order {n}"), "no two warpgroups share its products");
         }
-        let count =
-            |k: &Kernel| self.body(k, name).iter().filter(|&&i| matches!(k.insts[i].op, Op::Mma)).count();
+        let count = |k: &Kernel| {
+            self.body(k, name).iter().filter(|&&i| matches!(k.insts[i].op, Op::Mma { .. })).count()
+        };
         if let Some(n) = l.chunk.filter(|_| count(self.k) == count(self.written)) {
             let why = "none of its products has a computed left operand that parts of this depth divide";
             self.remark(item, &format!("chunk {n}"), why);
@@ -254,7 +255,7 @@ impl Lints<'_> {
     }
 
     fn has_products(&self) -> bool {
-        self.written.insts.values().any(|d| matches!(d.op, Op::Mma))
+        self.written.insts.values().any(|d| matches!(d.op, Op::Mma { .. }))
     }
 
     fn products(&mut self) {

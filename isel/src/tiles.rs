@@ -79,6 +79,11 @@ pub(crate) fn users(k: &Kernel) -> Users {
     users
 }
 
+/// Whether an MMA subtracts its product.
+pub(crate) fn subtracts(k: &Kernel, inst: Inst) -> bool {
+    matches!(k.insts[inst].op, Op::Mma { negated: true })
+}
+
 /// Whether an instruction loads a tile by scalar indices. A load of one element is a scalar.
 pub(crate) fn loads_tile(k: &Kernel, inst: Inst) -> bool {
     matches!(k.insts[inst].op, Op::Load) && matches!(k.ty(k.result(inst)), Type::Tile(..))

@@ -32,7 +32,7 @@ fn a_product_does_not_wait_for_what_is_added_to_it_outside_a_loop() {
         }
         mapping e { kernel: warps 4 }",
     );
-    let product = all.iter().find(|(_, i)| matches!(k.insts[*i].op, Op::Mma)).expect("a product").1;
+    let product = all.iter().find(|(_, i)| matches!(k.insts[*i].op, Op::Mma { .. })).expect("a product").1;
     let onto = k.def(k.args(product)[0]).map(|d| &k.insts[d].op);
     assert!(matches!(onto, Some(Op::Full)), "{k}");
 }

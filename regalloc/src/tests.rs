@@ -61,6 +61,7 @@ fn product_of(c: &mut Cursor<'_, '_>, acc: Value, in_memory: bool, operands: &[V
         m_atoms: 1,
         n_atoms: 1,
         k_steps: 1,
+        negated: false,
         a: in_memory,
         b: shared,
     };

@@ -97,6 +97,7 @@ impl<'a> Build<'a> {
             m_atoms: 1,
             n_atoms: 1,
             k_steps: 1,
+            negated: false,
             a: Some(operand(a)),
             b: operand(b),
         };

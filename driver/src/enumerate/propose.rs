@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
     ArrayMapping, Depth, Dim, Domain, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op,
-    ParamData, Places, Products, Raster, Tunable, TunableData, Value, Way, verify_mapping,
+    ParamData, Places, Products, Raster, Tunable, TunableData, UnOp, Value, Way, verify_mapping,
 };
 
 /// A tile of a product: rows, columns, depth, and warpgroups that compute.
@@ -137,7 +137,7 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
             && blocks.iter().any(|&b| kernel.blocks[b].insts.contains(&mma))
     };
     let all: Vec<Inst> =
-        kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect();
+        kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i).collect();
     let looped = |mma: Inst| kernel.insts.keys().find(|&h| inside(h, mma));
     let mma = all.iter().copied().find(|&m| looped(m).is_some()).or(all.first().copied())?;
     let shape = |v| kernel.ty(v).shape();
@@ -189,19 +189,25 @@ fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
 
 /// Whether a tile is loaded, or is a view of a loaded tile.
 fn is_loaded(kernel: &Kernel, v: Value) -> bool {
-    kernel.def(v).is_some_and(|d| match kernel.insts[d].op {
-        Op::Load => true,
-        Op::Trans(_) | Op::Slice(_) | Op::Reshape => is_loaded(kernel, kernel.args(d)[0]),
-        _ => false,
+    kernel.def(v).is_some_and(|d| {
+        matches!(kernel.insts[d].op, Op::Load) || (is_view(kernel, d) && is_loaded(kernel, kernel.args(d)[0]))
     })
+}
+
+/// Whether products read the tile in the place of the one made of it: transposed, sliced, reshaped, or with another sign.
+fn is_view(kernel: &Kernel, inst: Inst) -> bool {
+    match kernel.insts[inst].op {
+        Op::Trans(_) | Op::Slice(_) | Op::Reshape => true,
+        Op::Unary(UnOp::Neg) => kernel.ty(kernel.result(inst)).elem().is_float(),
+        _ => false,
+    }
 }
 
 /// Whether a loop's only tile instructions are loads, products and views.
 fn beside_products(kernel: &Kernel, holder: Option<Inst>, mma: Inst) -> bool {
     let Some(holder) = holder else { return !kernel.args(mma).is_empty() };
     let tiles = |i: Inst| kernel.results(i).iter().any(|&r| kernel.ty(r).shape().is_some());
-    let views = |op: &Op| matches!(op, Op::Trans(_) | Op::Slice(_) | Op::Reshape);
-    let plain = |i: Inst| matches!(kernel.insts[i].op, Op::Load | Op::Mma) || views(&kernel.insts[i].op);
+    let plain = |i: Inst| matches!(kernel.insts[i].op, Op::Load | Op::Mma { .. }) || is_view(kernel, i);
     let inside = kernel.insts[holder].blocks.iter().flat_map(|&b| &kernel.blocks[b].insts);
     inside.copied().all(|i| !tiles(i) || plain(i))
 }
@@ -255,12 +261,11 @@ fn beside(kernel: &Kernel) -> Vec<(String, Value)> {
     kernel.params.iter().filter(|p| !direct(p.value)).filter_map(of).collect()
 }
 
-/// Whether a tile is an operand of a product, directly, transposed, sliced or reshaped.
+/// Whether a tile is an operand of a product, directly or by a view of it.
 fn is_operand(kernel: &Kernel, v: Value) -> bool {
     kernel.insts.iter().filter(|(i, _)| kernel.args(*i).contains(&v)).any(|(i, d)| match d.op {
-        Op::Mma => kernel.args(i)[1..].contains(&v),
-        Op::Trans(_) | Op::Slice(_) | Op::Reshape => is_operand(kernel, kernel.result(i)),
-        _ => false,
+        Op::Mma { .. } => kernel.args(i)[1..].contains(&v),
+        _ => is_view(kernel, i) && is_operand(kernel, kernel.result(i)),
     })
 }
 
@@ -337,7 +342,7 @@ fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: 
 
 /// Whether threads compute an operand of some product.
 fn made(kernel: &Kernel) -> bool {
-    let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
+    let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i);
     products.into_iter().any(|i| kernel.args(i)[1..].iter().any(|&v| !is_loaded(kernel, v)))
 }
 

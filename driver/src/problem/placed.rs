@@ -218,7 +218,7 @@ mod tests {
     fn products_of(text: &str, least: bool) -> Option<BlockWork> {
         let kernel = parse_file(text, "").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
         let sizes = Sizes::parse(&kernel, "n=7").unwrap();
-        let cost = |k: &Kernel, i: Inst| f64::from(u8::from(matches!(k.insts[i].op, Op::Mma)));
+        let cost = |k: &Kernel, i: Inst| f64::from(u8::from(matches!(k.insts[i].op, Op::Mma { .. })));
         work_by_block(&kernel, &sizes, &cost, least)
     }
 

@@ -181,7 +181,7 @@ impl std::fmt::Display for Sizes {
 }
 
 fn multiplies(kernel: &Kernel) -> bool {
-    kernel.insts.values().any(|d| matches!(d.op, Op::Mma))
+    kernel.insts.values().any(|d| matches!(d.op, Op::Mma { .. }))
 }
 
 fn integers(kernel: &Kernel) -> impl Iterator<Item = &str> {

@@ -9,7 +9,7 @@ const UNKNOWN_TRIPS: f64 = 16.0;
 
 /// Bits of the widest operands that a kernel multiplies on tensor cores; 16 for a kernel without products.
 pub fn operand_bits(kernel: &Kernel) -> u32 {
-    let products = kernel.insts.keys().filter(|&i| matches!(kernel.insts[i].op, Op::Mma));
+    let products = kernel.insts.keys().filter(|&i| matches!(kernel.insts[i].op, Op::Mma { .. }));
     products.map(|i| kernel.ty(kernel.args(i)[1]).elem().bits()).max().unwrap_or(16)
 }
 
@@ -41,7 +41,7 @@ pub fn block_products(kernel: &Kernel, sizes: &Sizes) -> f64 {
 pub fn multiplications(kernel: &Kernel, inst: Inst) -> f64 {
     let data = &kernel.insts[inst];
     match data.op {
-        Op::Mma => {
+        Op::Mma { .. } => {
             let depth = kernel.ty(kernel.args(inst)[1]).shape().and_then(|s| s.extents()?.get(1).copied());
             elements(kernel, inst) * f64::from(depth.unwrap_or(1))
         }
@@ -52,7 +52,7 @@ pub fn multiplications(kernel: &Kernel, inst: Inst) -> f64 {
 
 /// Multiplications of an instruction, if tensor cores make them.
 pub fn products(kernel: &Kernel, inst: Inst) -> f64 {
-    if matches!(kernel.insts[inst].op, Op::Mma) { multiplications(kernel, inst) } else { 0.0 }
+    if matches!(kernel.insts[inst].op, Op::Mma { .. }) { multiplications(kernel, inst) } else { 0.0 }
 }
 
 /// Elements of the tiles that an instruction makes.

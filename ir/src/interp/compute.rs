@@ -49,14 +49,15 @@ fn fma(elem: Elem, x: Number, y: Number, z: Number) -> Number {
 }
 
 /// `acc + a b`; see `arith` for the rounding.
-pub(super) fn mma(acc: &Tile, a: &Tile, b: &Tile) -> Tile {
+pub(super) fn mma(acc: &Tile, a: &Tile, b: &Tile, negated: bool) -> Tile {
+    let sign = if negated { -1.0 } else { 1.0 };
     let (n, k) = (acc.extents[1], a.extents[1]);
     let data = match (&acc.data, &a.data, &b.data) {
         (Data::Float(acc_data), Data::Float(a), Data::Float(b)) => {
             let mut sums = acc_data.clone();
             for (row, a_row) in sums.chunks_mut(n).zip(a.chunks(k)) {
                 for (&x, b_row) in a_row.iter().zip(b.chunks(n)) {
-                    row.iter_mut().zip(b_row).for_each(|(s, &y)| *s += x * y);
+                    row.iter_mut().zip(b_row).for_each(|(s, &y)| *s += sign * x * y);
                 }
                 row.iter_mut().for_each(|s| *s = round(acc.elem, *s));
             }

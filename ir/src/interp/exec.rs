@@ -287,7 +287,7 @@ impl<'a> Program<'a> {
             Op::Load | Op::AsyncCopy | Op::LoadGather { .. } | Op::LoadRuns(_) => {
                 self.load(inst, ty.elem(), extents)?
             }
-            Op::Mma => compute::mma(&*x(0)?, &*x(1)?, &*x(2)?),
+            Op::Mma { negated } => compute::mma(&*x(0)?, &*x(1)?, &*x(2)?, *negated),
             Op::Reduce(op, d) => return Ok(compute::reduce(*op, &*x(0)?, (*d).into())),
             Op::Scan(op, d) => compute::scan(*op, &*x(0)?, (*d).into()),
             Op::Gather(d) => compute::gather(&*x(0)?, &*x(1)?, (*d).into())?,

@@ -358,6 +358,8 @@ pub struct WgmmaAttr {
     pub n_atoms: u8,
     /// k-steps.
     pub k_steps: u8,
+    /// Whether the product is subtracted: A is negated as it is read (floats only).
+    pub negated: bool,
     /// A in shared memory; `None`: in registers.
     pub a: Option<SharedOperand>,
     /// B in shared memory.

@@ -441,7 +441,7 @@ impl KernelBuilder {
 
     /// `acc + a b`.
     pub fn mma(&mut self, acc: Value, a: Value, b: Value) -> Result<Value> {
-        self.value(Op::Mma, &[acc, a, b], None)
+        self.value(Op::Mma { negated: false }, &[acc, a, b], None)
     }
 
     /// Reduction along a dimension.

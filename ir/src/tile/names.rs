@@ -311,7 +311,7 @@ impl Op {
             Self::Workspace => "workspace",
             Self::Shared { .. } => "shared",
             Self::Arrive => "arrive",
-            Self::Mma => "mma",
+            Self::Mma { .. } => "mma",
             Self::Gather(_) => "gather",
             Self::AsyncCopy => "async_copy",
             Self::AsyncCommit => "async_commit",
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn operations_are_written_as_they_are_named() {
-        for op in [Op::Mma, Op::Select, Op::Reduce(ReduceOp::Max, 0), Op::For] {
+        for op in [Op::Mma { negated: false }, Op::Select, Op::Reduce(ReduceOp::Max, 0), Op::For] {
             assert!(form_of(op.name()).is_some(), "{}", op.name());
         }
         assert_eq!(Op::Binary(BinOp::Shl).name(), "<<");

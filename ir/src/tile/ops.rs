@@ -314,7 +314,10 @@ pub enum Op {
         sync: MemorySync,
     },
     /// `acc, a, b`: `acc + a b` for `a: [M, K]`, `b: [K, N]`, sums in the type of `acc`.
-    Mma,
+    Mma {
+        /// Whether the product is subtracted: `acc - a b`. The text writes `mma acc, -a, b`. Of floats only.
+        negated: bool,
+    },
     /// `x`: along a dimension, which disappears (a rank-1 tile gives a scalar).
     Reduce(ReduceOp, u8),
     /// `x`: inclusive prefix along a dimension.

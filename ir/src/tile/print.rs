@@ -238,7 +238,11 @@ impl<'a> Printer<'a> {
                 args.iter().try_for_each(|&v| write!(f, ", {}", self.name(v)))
             }
             Op::Assume(promise) => write!(f, "assume {}{promise}", self.arg(args, 0)),
-            Op::Yield | Op::Mma => {
+            Op::Mma { negated: true } if args.len() > 1 => {
+                write!(f, "{} {}, -", op.name(), self.arg(args, 0))?;
+                self.list(f, &args[1..])
+            }
+            Op::Yield | Op::Mma { .. } => {
                 write!(f, "{} ", op.name())?;
                 self.list(f, args)
             }

@@ -161,7 +161,7 @@ impl Typing<'_> {
             Op::Arrive => self.arrive(),
             Op::LoadGather { masked } => self.load_gather(*masked),
             Op::LoadRuns(dim) => self.load_runs((*dim).into()),
-            Op::Mma => self.mma(),
+            Op::Mma { .. } => self.mma(),
             Op::Reduce(op, d) => self.reduce(*op, *d),
             Op::Scan(op, d) => self.scan(*op, *d),
             _ => self.gather(),
@@ -316,6 +316,9 @@ impl Typing<'_> {
             }
         }
         let [acc, a, b] = [0, 1, 2].map(|i| self.args[i].elem());
+        if !a.is_float() && matches!(self.op, Op::Mma { negated: true }) {
+            return self.bad_operand(1, "a tile of floats to subtract its product");
+        }
         if mma_takes(acc, a, b) {
             return Ok(self.args[0]);
         }

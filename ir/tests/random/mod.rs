@@ -117,7 +117,7 @@ impl Random<'_> {
     fn inst(&mut self) {
         let op = self.op();
         let operands = match op {
-            Op::Select | Op::Fma | Op::Mma | Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => 3,
+            Op::Select | Op::Fma | Op::Mma { .. } | Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => 3,
             Op::LoadRuns(_) => 4,
             ref op if op.is_write() => 4,
             Op::Binary(_) | Op::Compare(_) | Op::Join | Op::Gather(_) | Op::Print(_) => 2,
@@ -171,6 +171,7 @@ impl Random<'_> {
         let (d, dim) = (self.choices.below(2) as u8, self.dim());
         let reduce = self.choices.of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Xor]);
         let (float, elem) = (self.choices.of(&FLOATS), self.choices.of(&ELEMS));
+        let negated = self.choices.below(2) == 0;
         self.choices.of(&[
             Op::Int(i64::from(d)),
             Op::Float(float),
@@ -213,7 +214,7 @@ impl Random<'_> {
             Op::AtomicScatter { op: AtomicOp::Add, old: true, masked: false, sync: MemorySync::default() },
             Op::AtomicScatter { op: AtomicOp::Max, old: false, masked: false, sync: RELEASE },
             Op::ToIndex,
-            Op::Mma,
+            Op::Mma { negated },
             Op::Reduce(reduce, d),
             Op::Scan(reduce, d),
             Op::Gather(d),

@@ -13,13 +13,14 @@
 use super::Lower;
 use crate::operand::{WARP_ATOM, loaded};
 use crate::plan::{SharedTile, WarpProduct};
-use crate::tiles::{layout_error, warps};
+use crate::tiles::{layout_error, subtracts, warps};
 use crate::{IselError, Result};
 use std::ops::Range;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
-use warplift_ir::machine::{self, Attr, MmaAttr, NewInst, Ty};
+use warplift_ir::machine::{self, Attr, IndexMap, MmaAttr, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, WarpGrid};
+use warplift_ir::types::Elem;
 
 /// Rows of an atom, columns of a pair of atoms of B, depth of an instruction.
 const ATOM: u32 = 16;
@@ -81,6 +82,7 @@ impl<'p> Lower<'p, '_> {
                 Left::Shared(a) => l.fragment(a, s),
                 Left::Registers(x) => l.step_of(*x, p, s),
             };
+            let left = if subtracts(k, inst) { l.negative(left, attr.elem) } else { left };
             (left, l.fragment(&b, s))
         };
         let mut next = step(self, 0);
@@ -94,6 +96,13 @@ impl<'p> Lower<'p, '_> {
         }
         self.set(result, acc);
         Ok(())
+    }
+
+    /// The negative of a fragment: `mma.sync` has no sign of its own.
+    fn negative(&mut self, x: machine::Value, elem: Elem) -> machine::Value {
+        let row = if elem == Elem::Bf16 { Opcode::NegBf16x2 } else { Opcode::NegF16x2 };
+        let regs = self.func.ty(x).regs() as u16;
+        self.repeat(row, Attr::None, &[(x, IndexMap::EACH)], regs)
     }
 
     /// The right operand of a warpgroup MMA with all of its columns, as every warp can read it, and its number of

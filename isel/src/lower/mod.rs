@@ -363,7 +363,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Load | Op::LoadGather { .. } | Op::LoadRuns(_) => self.lower_load(inst),
             Op::Store => self.lower_store(inst),
             Op::StoreScatter { .. } => self.store_plain(inst, self.written(inst)),
-            Op::Mma => self.lower_product(inst),
+            Op::Mma { .. } => self.lower_product(inst),
             Op::Atomic(op) | Op::AtomicScatter { op, .. } => self.lower_atomic(inst, *op),
             Op::Workspace => self.lower_workspace(inst),
             Op::Shared { layout } => self.lower_shared_array(inst, layout.as_deref()),

@@ -10,7 +10,7 @@ use super::{Low, Lower};
 use crate::boxes::{box_of_rows, flat};
 use crate::facts::launch_bound;
 use crate::plan::{SharedTile, StorePlan, Stripes};
-use crate::tiles::{array, extents, indices_along, layout_error, runs};
+use crate::tiles::{array, extents, indices_along, layout_error, runs, subtracts};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -217,6 +217,7 @@ impl Lower<'_, '_> {
             m_atoms: p.m_atoms as u8,
             n_atoms: p.n_atoms as u8,
             k_steps: p.k_steps as u8,
+            negated: subtracts(k, inst),
             a,
             b: placed(self, p.b.0, &p.b.1)?,
         };

@@ -52,7 +52,7 @@ impl Lower<'_, '_> {
         if k.args(inst).contains(&k.result(load)) {
             let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_));
             return match k.insts[inst].op {
-                Op::Mma => !self.multiplies(inst, load),
+                Op::Mma { .. } => !self.multiplies(inst, load),
                 _ => !moved || self.plan.layouts[k.result(inst)].is_some(),
             };
         }
@@ -70,7 +70,7 @@ impl Lower<'_, '_> {
 
     /// Loads that feed the same MMA as one of these, through elementwise work.
     fn operands_beside(&self, loads: &[Inst]) -> Vec<Inst> {
-        let products = self.k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
+        let products = self.k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i);
         let fed = products.map(|p| self.loads_behind(p));
         fed.filter(|behind| behind.iter().any(|l| loads.contains(l))).flatten().collect()
     }
@@ -86,7 +86,7 @@ impl Lower<'_, '_> {
             let Some(def) = k.def(v) else { continue };
             match k.insts[def].op {
                 ref op if op.is_read() && !found.contains(&def) => found.push(def),
-                ref op if op.is_read() || matches!(op, Op::Mma) => {}
+                ref op if op.is_read() || matches!(op, Op::Mma { .. }) => {}
                 ref op if !op.has_effect() => work.extend(k.args(def).iter().filter(|a| is_tile(k, **a))),
                 _ => {}
             }

@@ -111,7 +111,9 @@ impl Lower<'_, '_> {
         {
             return Vec::new();
         }
-        let begins = |&p: &Inst| matches!(k.insts[p].op, Op::Mma) && constant(k, k.args(p)[0]) == Some(0.0);
+        let begins = |&p: &Inst| {
+            matches!(k.insts[p].op, Op::Mma { negated: false }) && constant(k, k.args(p)[0]) == Some(0.0)
+        };
         let loops = k.insts.keys().filter(|&i| k.attrs[i].looped.is_some_and(|l| l.producers != Some(0)));
         let bodies = loops.flat_map(|i| k.insts[i].blocks.iter().copied());
         let firsts =
@@ -164,7 +166,7 @@ impl Lower<'_, '_> {
         let (k, sums) = (self.k, self.k.result(product));
         let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&sums));
         let next = users.next().filter(|_| users.next().is_none())?;
-        let goes_on = matches!(k.insts[next].op, Op::Mma) && k.args(next)[0] == sums;
+        let goes_on = matches!(k.insts[next].op, Op::Mma { negated: false }) && k.args(next)[0] == sums;
         (goes_on && k.blocks[body].insts.contains(&next)).then_some(next)
     }
 

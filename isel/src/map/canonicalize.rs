@@ -6,6 +6,7 @@
 //!  x / l : a row's l            ─►   x * f * rcp(l * f)              a reciprocal a row; f keeps it in range
 //!  cast(cast(q, i32) - 8, f16)  ─►   cast(q, f16) - 8.0              where floats hold all these integers
 //!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
+//!  mma x, a, trans(-b)          ─►   mma x, -a, trans(b)             an MMA has a sign, its operands stay as loaded
 //! ```
 //!
 //! Kernels without products stay as they are: memory bounds them, and ptxas contracts their sums.
@@ -18,6 +19,7 @@ mod exponents;
 mod integers;
 mod quotients;
 mod selects;
+mod signs;
 
 use super::drop_unused::do_drop_unused;
 use rustc_hash::FxHashMap;
@@ -29,11 +31,11 @@ type Rule = fn(&mut Rewrite<'_>, Inst) -> Option<(Op, Vec<Value>)>;
 
 /// The rules, in order. Each is tried on the result of those before.
 const RULES: &[Rule] =
-    &[exponents::rule, quotients::rule, integers::rule, selects::identity, contraction::rule];
+    &[exponents::rule, quotients::rule, integers::rule, selects::identity, signs::rule, contraction::rule];
 
 /// Rewrites all blocks of a kernel with products.
 pub fn do_canonicalize(k: &mut Kernel) {
-    if !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
+    if !k.insts.values().any(|d| matches!(d.op, Op::Mma { .. })) {
         return;
     }
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();

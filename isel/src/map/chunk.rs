@@ -30,7 +30,7 @@ struct Chunks {
 /// Splits every store of rows and columns that depends on an MMA into stores of slices. The rows may be reshaped to more
 /// dimensions.
 pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
-    if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
+    if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma { .. })) {
         return;
     }
     let rows = variant.warp_grid().filter(|s| !s.contiguous).map(|s| WARP_ATOM[0] * s.rows);

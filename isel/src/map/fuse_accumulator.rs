@@ -11,7 +11,7 @@
 
 use crate::tiles::constant;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value, ValueDef, ValueList};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueDef, ValueList};
 
 /// A fusion: the addition, and the MMA that replaces it.
 struct Fusion {
@@ -42,10 +42,13 @@ fn fusion(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> 
     };
     let fits = |&(others, product): &(&[usize], usize)| {
         let v = args[product];
-        let product = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Mma))?;
+        let product = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Mma { .. }))?;
         let nothing = constant(k, k.args(product)[0]) == Some(0.0) && k.attrs[product].layout.is_none();
         let alone = uses.get(&v) == Some(&1) && k.blocks[block].insts.contains(&product);
-        let same = others.iter().all(|&o| k.ty(args[o]) == k.ty(v));
+        // A factor may be a scalar.
+        let same = |o: &usize| k.ty(args[*o]) == k.ty(v);
+        let same = others.iter().any(same)
+            && others.iter().all(|o| same(o) || matches!(k.ty(args[*o]), Type::Scalar(_)));
         let carried = others.iter().any(|&o| is_carried(k, block, args[o], &mut FxHashSet::default()));
         (nothing && alone && same && carried).then_some(Fusion { sum, product })
     };
@@ -79,7 +82,7 @@ fn join(k: &mut Kernel, block: Block, fusion: &Fusion) {
                 _ => others[0],
             };
             let factors = [onto, k.args(fusion.product)[1], k.args(fusion.product)[2]];
-            k.insts[inst].op = Op::Mma;
+            k.insts[inst].op = k.insts[fusion.product].op.clone();
             k.insts[inst].args = ValueList::from_slice(&factors, &mut k.pool);
         }
         k.blocks[block].insts.push(inst);

@@ -24,7 +24,7 @@ pub fn do_hoist_above_products(k: &mut Kernel) {
     let written = written(k);
     let loops = program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For));
     for block in loops.map(|l| k.insts[l].blocks[0]).collect::<Vec<_>>() {
-        let product = |i: &Inst| matches!(k.insts[*i].op, Op::Mma);
+        let product = |i: &Inst| matches!(k.insts[*i].op, Op::Mma { .. });
         let insts = &k.blocks[block].insts;
         let products: Vec<Inst> = insts.iter().copied().filter(product).collect();
         if let Some(first) = insts.iter().position(product) {
@@ -122,7 +122,8 @@ fn loads(k: &Kernel, free: &[Inst]) -> Vec<Inst> {
 fn is_free(k: &Kernel, inst: Inst, written: &FxHashSet<Value>) -> bool {
     let data = &k.insts[inst];
     let fixed = || memory(k, k.args(inst)[0]).is_some_and(|m| !written.contains(&m));
-    let plain = data.blocks.is_empty() && !data.op.has_effect() && !matches!(data.op, Op::Yield | Op::Mma);
+    let plain =
+        data.blocks.is_empty() && !data.op.has_effect() && !matches!(data.op, Op::Yield | Op::Mma { .. });
     plain && (!data.op.is_read() || fixed())
 }
 

@@ -31,7 +31,7 @@ pub fn do_k_blocks(k: &mut Kernel) {
 
 /// The depth of an MMA that is split, and the depth of its blocks.
 fn splits(k: &Kernel, inst: Inst, width: u32) -> Option<(u32, u32)> {
-    let left = *k.args(inst).get(1).filter(|_| matches!(k.insts[inst].op, Op::Mma))?;
+    let left = *k.args(inst).get(1).filter(|_| matches!(k.insts[inst].op, Op::Mma { .. }))?;
     let computed = !matches!(k.insts[k.def(left)?].op, Op::Load | Op::Trans(_));
     let depth = k.ty(left).shape()?.extents()?.get(1).copied()?;
     let width = whole_words(k, left, depth, width).filter(|_| computed)?;
@@ -60,7 +60,7 @@ fn crossing(k: &Kernel, v: Value, found: &mut Vec<u32>) {
 
 /// All blocks but the last one. The instruction itself becomes the last.
 fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
-    let loc = k.insts[inst].loc;
+    let (loc, op) = (k.insts[inst].loc, k.insts[inst].op.clone());
     let &[mut sum, left, right] = k.args(inst) else { return };
     let ty = k.ty(k.result(inst));
     for from in (0..depth).step_by(width as usize) {
@@ -70,7 +70,7 @@ fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
         let a = part.of(left, 0);
         let b = rows(k, block, right, from, width, inst);
         if from + width < depth {
-            let part = k.append_inst(block, Op::Mma, &[sum, a, b], &[ty], &[], loc);
+            let part = k.append_inst(block, op.clone(), &[sum, a, b], &[ty], &[], loc);
             sum = k.result(part);
         } else {
             k.insts[inst].args = ValueList::from_slice(&[sum, a, b], &mut k.pool);

@@ -22,7 +22,7 @@ use warplift_ir::types::Elem;
 pub fn do_mask_to_branch(k: &mut Kernel) {
     for block in k.blocks.keys().collect::<Vec<_>>() {
         let insts = &k.blocks[block].insts;
-        if !insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma)) {
+        if !insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. })) {
             continue;
         }
         let selects: Vec<Inst> =
@@ -174,7 +174,7 @@ fn needed_by(k: &Kernel, block: Block, select: Inst, kept: Value) -> FxHashSet<I
         let pure = !data.op.has_effect()
             && data.blocks.is_empty()
             && !data.op.is_read()
-            && !matches!(data.op, Op::Yield | Op::Mma);
+            && !matches!(data.op, Op::Yield | Op::Mma { .. });
         let inside = |u: &Inst| moved.contains(u) || (*u == select && !k.results(inst).contains(&kept));
         // The guard needs scalars too.
         let tile = |v: &Value| matches!(k.ty(*v), Type::Tile(..));

@@ -86,7 +86,7 @@ pub(super) fn consumers(mapping: &Mapping) -> Option<u32> {
 }
 
 fn products(k: &Kernel) -> Vec<Inst> {
-    k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect()
+    k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i).collect()
 }
 
 /// Rows and columns of an MMA.

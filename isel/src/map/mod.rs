@@ -211,7 +211,7 @@ pub fn do_teams(k: &mut Kernel, variant: MmaVariant) {
     let insts: Vec<_> = k.insts.keys().collect();
     for inst in insts {
         k.attrs[inst].team = variant.team();
-        if matches!(k.insts[inst].op, Op::Mma) {
+        if matches!(k.insts[inst].op, Op::Mma { .. }) {
             k.attrs[inst].warp_grid = variant.warp_grid();
         }
     }

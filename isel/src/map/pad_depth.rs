@@ -16,7 +16,7 @@ const STEP_BITS: u32 = 256;
 pub fn do_pad_depth(k: &mut Kernel) {
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
-    for product in k.insts.keys().filter(|&i| matches!(k.insts[i].op, Op::Mma)).collect::<Vec<_>>() {
+    for product in k.insts.keys().filter(|&i| matches!(k.insts[i].op, Op::Mma { .. })).collect::<Vec<_>>() {
         let sides = [1, 2].map(|side| Padded::of(k, &uses, product, side));
         if let [Some(a), Some(b)] = sides {
             [a, b].iter().for_each(|p| p.pad(k));

@@ -38,7 +38,7 @@ pub fn do_prefetch_scales(k: &mut Kernel) {
 /// The loads of scales in the body of a loop of products.
 pub(super) fn scales(k: &Kernel, body: Block) -> Vec<Inst> {
     let own = &k.blocks[body].insts;
-    if !own.iter().any(|&i| matches!(k.insts[i].op, Op::Mma)) {
+    if !own.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. })) {
         return Vec::new();
     }
     let (written, counter) = (written(k), k.blocks[body].params[0]);

@@ -52,7 +52,7 @@ pub fn do_reroll(k: &mut Kernel) {
 
 fn is_loop_of_products(k: &Kernel, inst: Inst) -> bool {
     let data = &k.insts[inst];
-    let product = |i: &Inst| matches!(k.insts[*i].op, Op::Mma);
+    let product = |i: &Inst| matches!(k.insts[*i].op, Op::Mma { .. });
     matches!(data.op, Op::For) && k.blocks[data.blocks[0]].insts.iter().any(product)
 }
 

@@ -16,7 +16,8 @@ use warplift_ir::types::Elem;
 
 /// Sinks them into the loops of products, to the blocks that use them.
 pub fn do_sink_indices(k: &mut Kernel) {
-    let product = |k: &Kernel, b: Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
+    let product =
+        |k: &Kernel, b: Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. }));
     let loops = program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For));
     let bodies: Vec<Block> = loops.map(|l| k.insts[l].blocks[0]).filter(|&b| product(k, b)).collect();
     let mut changed = false;

@@ -137,7 +137,7 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str, form: Form) -> std::result::
     }
     let way = |i: Inst| k.def(k.whole_view(k.args(i)[0])).map_or(Way::Fit, |view| k.attrs[view].array.way);
     let copied = |i: Inst| matches!(k.insts[i].op, Op::Load) && matches!(way(i), Way::Staged | Way::Packed);
-    if behind.iter().any(|&i| has(i, |op| matches!(op, Op::Mma | Op::While))) {
+    if behind.iter().any(|&i| has(i, |op| matches!(op, Op::Mma { .. } | Op::While))) {
         return Err("behind it stand products or copies, which one block cannot begin alone".to_owned());
     }
     if behind.iter().any(|&i| k.any_inside(i, copied)) {
@@ -241,7 +241,7 @@ fn is_added_to(k: &Kernel, body: Block, next: Value, sum: Value) -> bool {
         let Some(def) = k.def(at).filter(|d| k.blocks[body].insts.contains(d)) else { return false };
         let args = k.args(def);
         at = match k.insts[def].op {
-            Op::Mma => args[0],
+            Op::Mma { .. } => args[0],
             Op::Fma => args[2],
             Op::Binary(BinOp::Add) => args[usize::from(!leads_to(k, args[0], sum))],
             _ => return false,
@@ -260,7 +260,7 @@ fn leads_to(k: &Kernel, v: Value, sum: Value) -> bool {
         let Some(def) = k.def(v).filter(|_| seen.insert(v)) else { continue };
         let args = k.args(def);
         match k.insts[def].op {
-            Op::Mma => open.push(args[0]),
+            Op::Mma { .. } => open.push(args[0]),
             Op::Fma => open.push(args[2]),
             Op::Binary(BinOp::Add) => open.extend(args),
             _ => {}

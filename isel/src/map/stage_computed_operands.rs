@@ -67,7 +67,7 @@ struct Operands<'k> {
 pub fn do_stage_computed_operands(k: &mut Kernel, ways: Ways) {
     let places = Places::of(k);
     let mut products = Vec::new();
-    k.walk(|_, inst| products.extend(matches!(k.insts[inst].op, Op::Mma).then_some(inst)));
+    k.walk(|_, inst| products.extend(matches!(k.insts[inst].op, Op::Mma { .. }).then_some(inst)));
     let mut all = Operands { k, ways, places, copies: FxHashMap::default() };
     products.into_iter().for_each(|p| all.product(p));
     if !all.copies.is_empty() {

@@ -43,7 +43,7 @@ const MOST: u32 = 16;
 /// are marked for [`super::do_prefetch_next_tile`].
 pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVariant) {
     let MapContext { mapping, target, .. } = *context;
-    let products = k.insts.values().any(|d| matches!(d.op, Op::Mma));
+    let products = k.insts.values().any(|d| matches!(d.op, Op::Mma { .. }));
     if products || !mapping.tiles.is_empty() {
         return;
     }

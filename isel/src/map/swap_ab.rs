@@ -37,7 +37,7 @@ const STORED: u32 = 10;
 pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     let groups = consumers(mapping);
     let products: Vec<Inst> =
-        k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect();
+        k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i).collect();
     let classes = Classes::of(k);
     let mut of_sums: Vec<Value> = products.iter().map(|&i| classes.root(k.result(i))).collect();
     of_sums.sort_unstable();
@@ -77,7 +77,7 @@ impl Weighing<'_> {
         let mut cost = self.swapped.len() as u32;
         self.k.walk(|block, inst| {
             cost += match self.k.insts[inst].op {
-                Op::Mma => self.product(inst),
+                Op::Mma { .. } => self.product(inst),
                 Op::Reduce(_, d) if self.beside_product(block) => self.reduction(inst, d),
                 Op::Store | Op::Atomic(_) => self.store(inst),
                 _ => 0,
@@ -139,7 +139,7 @@ impl Weighing<'_> {
     }
 
     fn beside_product(&self, block: Block) -> bool {
-        self.k.blocks[block].insts.iter().any(|&i| matches!(self.k.insts[i].op, Op::Mma))
+        self.k.blocks[block].insts.iter().any(|&i| matches!(self.k.insts[i].op, Op::Mma { .. }))
     }
 
     fn store(&self, inst: Inst) -> u32 {

@@ -43,7 +43,7 @@ impl<'k> PlanBuilder<'k> {
 
     fn fill(&self, plan: &mut Plan) -> Result<()> {
         let (k, order) = (self.k, self.order);
-        for &inst in order.iter().filter(|&&i| matches!(k.insts[i].op, Op::Mma)) {
+        for &inst in order.iter().filter(|&&i| matches!(k.insts[i].op, Op::Mma { .. })) {
             match k.attrs[inst].team {
                 Team::Warps(_) => mma_sync::plan_product(k, inst, &self.model, plan)?,
                 _ => tensor::plan_product(k, inst, &self.model, plan)?,

@@ -231,7 +231,7 @@ impl<'k> Model<'k> {
                 cost.memory += trips * own;
                 cost.least += trips * least;
             }
-            Op::Mma => {
+            Op::Mma { .. } => {
                 let own = trips * self.product(plan, inst);
                 cost.products += own;
                 cost.least += own;
@@ -593,7 +593,8 @@ const WIDENING: f64 = 7.0;
 pub(crate) fn least_products(k: &Kernel, target: &Target) -> f64 {
     let mut trips = SecondaryMap::with_default(1.0);
     weigh(k, k.entry, 1.0, &mut trips);
-    let shared = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::Mma) && k.attrs[*i].warp_grid.is_some());
+    let shared =
+        k.insts.iter().filter(|(i, d)| matches!(d.op, Op::Mma { .. }) && k.attrs[*i].warp_grid.is_some());
     let rows = |inst: Inst| -> f64 {
         let sum = extents(k, k.args(inst)[0]);
         let depth = extents(k, k.args(inst)[1]).get(1).copied();

@@ -107,7 +107,7 @@ fn stands_behind_products(k: &Kernel, load: Inst) -> bool {
 /// Whether an instruction is a loop with MMAs in its body and a producer, and not the loop over tiles.
 fn multiplies_copies(k: &Kernel, inst: Inst) -> bool {
     let produced = k.attrs[inst].looped.is_some_and(|l| l.producers == Some(1)) && !k.attrs[inst].persistent;
-    let product = |&b: &Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
+    let product = |&b: &Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. }));
     produced && k.insts[inst].blocks.iter().any(product)
 }
 

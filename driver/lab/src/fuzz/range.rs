@@ -149,8 +149,9 @@ pub(super) fn transfer(o: &Operands<'_>) -> Range {
         Op::Select => decided(&[arg(0)], arg(1).join(arg(2))),
         Op::Cast => cast(from, elem, arg(0)),
         Op::ToIndex => cast(Elem::Int(64), Elem::I32, arg(0)),
-        Op::Mma => {
-            let product = binary(BinOp::Mul, Elem::F64, arg(1), arg(2));
+        Op::Mma { negated } => {
+            let left = if *negated { unary(UnOp::Neg, Elem::F64, arg(1)) } else { arg(1) };
+            let product = binary(BinOp::Mul, Elem::F64, left, arg(2));
             let all = sum(product, terms, elem);
             sum_of_two(all, arg(0), elem)
         }
@@ -507,7 +508,7 @@ fn extent(k: &Kernel, v: Value, dim: usize) -> u32 {
 fn terms(k: &Kernel, inst: Inst) -> u32 {
     match k.insts[inst].op {
         Op::Reduce(_, d) | Op::Scan(_, d) => extent(k, k.args(inst)[0], d.into()),
-        Op::Mma => extent(k, k.args(inst)[1], 1),
+        Op::Mma { .. } => extent(k, k.args(inst)[1], 1),
         _ => 1,
     }
 }

@@ -59,8 +59,11 @@ pub fn plain_product(kernel: &Kernel, sizes: &Sizes) -> Option<PlainProduct> {
     if ops.any(|(_, d)| matches!(d.op, Op::While | Op::If) || d.op.atomic().is_some() || gathers(&d.op)) {
         return None;
     }
-    let (store, mma, looped) =
-        (only(|o| *o == Op::Store)?, only(|o| *o == Op::Mma)?, only(|o| *o == Op::For)?);
+    let (store, mma, looped) = (
+        only(|o| *o == Op::Store)?,
+        only(|o| matches!(o, Op::Mma { negated: false }))?,
+        only(|o| *o == Op::For)?,
+    );
     let c = stored(kernel, store, looped, sizes)?;
     let counter = accumulates(kernel, looped, mma)?;
     let [_, a, b] = *kernel.args(mma) else { return None };

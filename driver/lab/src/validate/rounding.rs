@@ -44,7 +44,7 @@ fn stored(k: &Kernel, inst: Inst, output: &str) -> Option<Value> {
 /// sixteenth of it.
 fn cut_off(k: &Kernel, inst: Inst, products: f64) -> Option<f64> {
     let bytes = |v: Value| k.ty(v).elem().is_float() && k.ty(v).elem().bits() == 8;
-    let cut = matches!(k.insts[inst].op, Op::Mma) && bytes(k.args(inst)[1]);
+    let cut = matches!(k.insts[inst].op, Op::Mma { .. }) && bytes(k.args(inst)[1]);
     cut.then_some((products / 32.0 + 8.0) * f64::exp2(-11.0))
 }
 

@@ -44,7 +44,7 @@ pub(super) fn longest_product(kernel: &Kernel, sizes: &Sizes) -> f64 {
 
 /// The operand of a product, and its dimension, along which it adds.
 fn product_depth(kernel: &Kernel, inst: Inst) -> Option<(usize, usize)> {
-    matches!(kernel.insts[inst].op, Op::Mma).then_some((1, 1))
+    matches!(kernel.insts[inst].op, Op::Mma { .. }).then_some((1, 1))
 }
 
 /// The most terms of the sums that instructions make in all their trips; `along`: operand and dimension.

@@ -253,7 +253,7 @@ impl Tiling<'_> {
                 Op::Iota(d) => !self.tiled(results[0], usize::from(*d)) || self.makes_coordinates(results[0]),
                 Op::Scan(_, d) | Op::Gather(d) => !self.tiled(args[0], usize::from(*d)),
                 Op::Reduce(_, d) => !self.tiled(args[0], usize::from(*d)) || self.is_term(results[0]),
-                Op::Mma => !self.tiled(args[1], 1) || self.is_term(results[0]),
+                Op::Mma { .. } => !self.tiled(args[1], 1) || self.is_term(results[0]),
                 Op::Reshape => self.keeps_place(args[0], results[0]),
                 Op::Slice(offsets) => {
                     offsets.iter().all(|d| !d.mentions(self.tunable))

@@ -56,7 +56,7 @@ impl Tiling<'_> {
         let inst = self.kernel.def(at)?;
         let args = self.kernel.args(inst);
         let kind = match self.op(inst) {
-            Op::Mma => {
+            Op::Mma { .. } => {
                 return self.is_whole_product(holder, inst).then_some((args[0], at, ReduceOp::Sum));
             }
             Op::Binary(BinOp::Add) => ReduceOp::Sum,
@@ -81,7 +81,7 @@ impl Tiling<'_> {
                 let whole = *op == kind && self.neutral_outside(holder, args[0], usize::from(*d), kind);
                 whole.then_some(v)
             }
-            Op::Mma => {
+            Op::Mma { .. } => {
                 let fresh = kind == ReduceOp::Sum && self.is_zero(args[0]);
                 (fresh && self.is_whole_product(holder, inst)).then_some(v)
             }

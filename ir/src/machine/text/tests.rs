@@ -64,6 +64,7 @@ fn attrs() -> Vec<Attr> {
         m_atoms: 2,
         n_atoms: 3,
         k_steps: 4,
+        negated: false,
         a,
         b: operand(false),
     };

@@ -71,7 +71,7 @@ variants!(Op {
     LoadRuns "load_runs" (dimension),
     StoreScatter "store_scatter" { masked },
     AtomicScatter "atomic_scatter" { op, old, masked, sync },
-    Mma "mma",
+    Mma "mma" { negated },
     Reduce "reduce" (op, dimension),
     Scan "scan" (op, dimension),
     Gather "gather" (dimension),

@@ -5,7 +5,7 @@ use super::lex::Span;
 use super::lower::{Lower, Result, is_literal};
 use crate::plural;
 use crate::tile::names::{ARG_REDUCE, ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
-use crate::tile::{Inst, MAX_RANK, MemorySync, Op, Shape, Type, Value};
+use crate::tile::{Inst, MAX_RANK, MemorySync, Op, Shape, Type, UnOp, Value};
 use crate::types::Elem;
 use smallvec::{SmallVec, smallvec};
 
@@ -142,6 +142,22 @@ impl Lower<'_> {
         self.inst(span, op, &[value], want)
     }
 
+    /// A product. A `-` before its left operand subtracts it, if that is a float.
+    fn mma(&mut self, span: Span, args: &[Expr]) -> Result<Inst> {
+        let inner = match &args[1].kind {
+            Kind::Call(call) if call.name == "neg" => Some(&call.args[0]),
+            _ => None,
+        };
+        let mut values = vec![self.value(&args[0], None)?, self.value(inner.unwrap_or(&args[1]), None)?];
+        let negated = inner.is_some() && self.b.kernel().ty(values[1]).elem().is_float();
+        if inner.is_some() && !negated {
+            let neg = self.inst(args[1].span, Op::Unary(UnOp::Neg), &values[1..], None)?;
+            values[1] = self.b.kernel().result(neg);
+        }
+        values.push(self.value(&args[2], None)?);
+        self.inst(span, Op::Mma { negated }, &values, None)
+    }
+
     fn several(&mut self, span: Span, call: &Call, args: &[Expr]) -> Result<Inst> {
         let last = &args[args.len() - 1];
         match call.name {
@@ -155,10 +171,10 @@ impl Lower<'_> {
                 return self.elementwise(span, Op::Fma, &[x?, y?, z?]);
             }
             "store" => return self.store(span, Op::Store, call),
-            "mma" | "join" => {
-                let op = if call.name == "mma" { Op::Mma } else { Op::Join };
+            "mma" => return self.mma(span, args),
+            "join" => {
                 let values = self.values(args, None)?;
-                return self.inst(span, op, &values, None);
+                return self.inst(span, Op::Join, &values, None);
             }
             "print" => {
                 let op = Op::Print(self.text(&args[0])?);

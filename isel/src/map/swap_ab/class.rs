@@ -82,7 +82,7 @@ fn tied(k: &Kernel, inst: Inst) -> Vec<Vec<Value>> {
             vec![args.iter().chain(results).copied().collect()]
         }
         ref op if op.is_elementwise() => vec![args.iter().chain(results).copied().collect()],
-        Op::Mma => vec![vec![args[0], results[0]]],
+        Op::Mma { .. } => vec![vec![args[0], results[0]]],
         Op::For => carried(k, &args[3..], results, data.blocks[0], 1, 0),
         Op::While => carried(k, args, results, data.blocks[0], 0, 1),
         Op::If => {

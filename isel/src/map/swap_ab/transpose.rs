@@ -107,7 +107,7 @@ impl Transpose<'_> {
         match self.k.insts[inst].op.clone() {
             Op::For | Op::While | Op::If | Op::Yield => self.out.push(inst),
             Op::Trans(_) if exchanges(self.k, inst) => self.trans(inst, swapped),
-            Op::Mma => self.product(inst, swapped),
+            Op::Mma { .. } => self.product(inst, swapped),
             Op::Store | Op::Atomic(_) => self.store(inst),
             Op::Reduce(op, d) => self.reduce(inst, op, d),
             op if swapped => self.transposed_form(inst, op),

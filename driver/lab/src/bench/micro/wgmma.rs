@@ -77,6 +77,7 @@ impl Shape {
             m_atoms: 1,
             n_atoms: 1,
             k_steps: steps,
+            negated: false,
             a: self.shared_a.then(|| self.operand(0, steps)),
             b: self.operand(A_BYTES, steps),
         }))

@@ -257,7 +257,7 @@ impl<'b> Generator<'b> {
         };
         match op {
             Op::Reduce(_, d) | Op::Scan(_, d) => args.first().map_or(1, |&v| of(v, (*d).into())),
-            Op::Mma => args.get(1).map_or(1, |&v| of(v, 1)),
+            Op::Mma { .. } => args.get(1).map_or(1, |&v| of(v, 1)),
             _ => 1,
         }
     }

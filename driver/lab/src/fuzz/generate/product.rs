@@ -91,7 +91,8 @@ impl Generator<'_> {
         for (i, &c) in carried.iter().enumerate() {
             let b = self.turned(1 + i, start)?;
             let args = a.zip(b).map(|(a, b)| [c, a, b]);
-            sums.push(args.and_then(|args| self.apply(Op::Mma, &args, None)).unwrap_or(c));
+            let negated = a.is_some_and(|a| self.ty(a).elem().is_float()) && self.choices.chance(1, 8);
+            sums.push(args.and_then(|args| self.apply(Op::Mma { negated }, &args, None)).unwrap_or(c));
         }
         if self.wild && self.choices.chance(1, 4) {
             self.branch(1)?;
