@@ -141,3 +141,22 @@ fn masks_may_be_finite_numbers() {
         check(&case, &[("m", 64), ("n", 256), ("first", 130)], &[Adversary::Latest]);
     }
 }
+
+/// Each tile is masked by what it needs: by all conditions, one of them, or none.
+#[test]
+fn masks_of_several_conditions() {
+    for condition in [
+        "(column < first) | (column >= n - 70)",
+        "(column <= row) & (column < n)",
+        "column < min(max(row + 1, first), n)",
+        "column - max(row, first) <= 0",
+        "not((column >= first) & (column > row))",
+        "(column <= row) & ((column < first) | (column + 20 >= row))",
+    ] {
+        let rows = format!("row = (iota 0 : i32[64, 64]) + i*64\n        r = select({condition},");
+        let written = "r = select((column >= first) & (column < n),";
+        let case = parsed(MASKED, &[("LOW", "-inf"), ("MASK", "-inf"), (written, &rows)]);
+        check(&case, &[("m", 130), ("n", 300), ("first", 70)], &[Adversary::Latest]);
+        check(&case, &[("m", 200), ("n", 200), ("first", 0)], &[Adversary::Random]);
+    }
+}

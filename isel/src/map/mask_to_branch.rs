@@ -5,71 +5,100 @@
 //! ```text
 //!  c = column + first < keys              ─►   masked = if keys - first - (BN - 1) > 0 { yield s }
 //!  masked = select(c, s, -inf)                          else { c = ..  yield select(c, s, -inf) }
+//!
+//!  select(a & b, s, -inf)                 ─►   select(a, select(b, s, -inf), -inf)          a branch each
+//!  select(a | b, s, -inf)                 ─►   if all of a or all of b { yield s } else { .. }
+//!  column < min(max(row, p), n)            =   (column < row | column < p) & column < n
 //! ```
 //!
-//! Under the branch a mask of two conditions becomes two selects: each folds its comparison, and no mask is kept.
+//! A tile that needs one of two conditions does not compute the other. Under a branch a mask of two conditions becomes two
+//! selects: each folds its comparison, and no mask is kept.
 //!
 //! Indices are sums and differences of `iota`s and scalars. The scalars are summed in 64 bits.
 
+use super::drop_unused::do_drop_unused;
+use super::sink_indices::sink_indices_into;
 use crate::tiles::users;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{
-    BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, Value, ValueData, ValueDef, ValueList,
+    BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueData, ValueDef, ValueList,
 };
 use warplift_ir::types::Elem;
 
 /// Moves the masks of all blocks with MMAs into branches.
 pub fn do_mask_to_branch(k: &mut Kernel) {
+    let mut changed = false;
     for block in k.blocks.keys().collect::<Vec<_>>() {
         let insts = &k.blocks[block].insts;
         if !insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. })) {
             continue;
         }
-        let selects: Vec<Inst> =
-            insts.iter().copied().filter(|&i| matches!(k.insts[i].op, Op::Select)).collect();
+        split_all(k, block);
+        let selects: Vec<Inst> = selects(k, block).collect();
         for select in selects {
-            if let Some(bounds) = bounds(k, select) {
-                branch(k, block, select, &bounds);
+            if let Some((kept, guard)) =
+                kept(k, select).and_then(|kept| Some((kept, guard(k, select, kept)?)))
+            {
+                branch(k, block, select, kept, &guard);
+                changed = true;
             }
         }
     }
+    if changed {
+        do_drop_unused(k);
+    }
 }
 
-/// A guard: the signed sum of these scalars plus the offset must be greater than zero.
+fn selects(k: &Kernel, block: Block) -> impl Iterator<Item = Inst> + '_ {
+    k.blocks[block].insts.iter().copied().filter(|&i| matches!(k.insts[i].op, Op::Select))
+}
+
+/// What proves that a condition is the same for a whole tile.
+enum Guard {
+    /// The sum is greater than zero.
+    Positive(Sum),
+    /// All of them hold.
+    All(Vec<Guard>),
+    /// One of them holds.
+    Any(Vec<Guard>),
+}
+
+/// The least value of an index: signed scalars, the lesser or greater of two sums each, and an offset.
 #[derive(Default)]
-struct MaskBound {
+struct Sum {
     scalars: Vec<(Value, bool)>,
+    extremes: Vec<(CmpOp, [Sum; 2])>,
     offset: i64,
 }
 
-/// The value of the select if the condition is the same for the whole tile, and the guards that prove it.
-struct MaskBounds {
-    kept: Value,
-    all: Vec<MaskBound>,
-}
-
-fn bounds(k: &Kernel, select: Inst) -> Option<MaskBounds> {
-    let &[condition, x, y] = k.args(select) else { return None };
+/// The operand of a mask that is the select's value where nothing is masked; `None` for other selects.
+fn kept(k: &Kernel, select: Inst) -> Option<Value> {
+    let &[_, x, y] = k.args(select) else { return None };
     let is_matrix = |v: Value| matches!(k.ty(v), Type::Tile(_, s) if s.rank() == 2);
     let is_full = |v: Value| !is_matrix(v) || k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
     let kept = if is_full(x) { y } else { x };
-    if !is_matrix(k.result(select)) || is_full(kept) {
-        return None;
-    }
-    let mut all = Vec::new();
-    hold(k, condition, kept == x, &mut all)?;
-    Some(MaskBounds { kept, all })
+    (is_matrix(k.result(select)) && !is_full(kept)).then_some(kept)
 }
 
-/// The guards that prove a condition to be `wanted` for all elements.
-fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<MaskBound>) -> Option<()> {
+/// The guard that proves a select to be what it keeps.
+fn guard(k: &Kernel, select: Inst, kept: Value) -> Option<Guard> {
+    let &[condition, x, _] = k.args(select) else { return None };
+    holds(k, condition, kept == x)
+}
+
+/// The guard that proves a condition to be `wanted` for all elements.
+fn holds(k: &Kernel, v: Value, wanted: bool) -> Option<Guard> {
     let def = k.def(v)?;
     let args = k.args(def);
     match (&k.insts[def].op, wanted) {
         (Op::Binary(BinOp::And), true) | (Op::Binary(BinOp::Or), false) => {
-            args.iter().try_for_each(|&a| hold(k, a, wanted, all))
+            all(args.iter().map(|&a| holds(k, a, wanted)))
         }
-        (Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_), _) => hold(k, args[0], wanted, all),
+        (Op::Binary(BinOp::And), false) | (Op::Binary(BinOp::Or), true) => {
+            any(args.iter().map(|&a| holds(k, a, wanted)))
+        }
+        (Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_), _) => holds(k, args[0], wanted),
+        (Op::Unary(UnOp::Not), _) => holds(k, args[0], !wanted),
         (Op::Compare(cmp), _) => {
             // The comparison in the form `greater > less` or `greater >= less`.
             let (greater, less, strict) = match (cmp, wanted) {
@@ -81,24 +110,39 @@ fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<MaskBound>) -> Option<
                 (CmpOp::Ge, true) | (CmpOp::Lt, false) => (args[0], args[1], false),
                 _ => return None,
             };
-            let mut bound = MaskBound { scalars: Vec::new(), offset: i64::from(!strict) };
-            sum(k, greater, false, &mut bound)?;
-            sum(k, less, true, &mut bound)?;
-            all.push(bound);
-            Some(())
+            greater_than(k, greater, less, strict)
         }
         _ => None,
     }
 }
 
+/// All of them, if each is known.
+fn all(guards: impl Iterator<Item = Option<Guard>>) -> Option<Guard> {
+    guards.collect::<Option<Vec<_>>>().map(Guard::All)
+}
+
+/// Those of them that are known.
+fn any(guards: impl Iterator<Item = Option<Guard>>) -> Option<Guard> {
+    let known: Vec<Guard> = guards.flatten().collect();
+    (!known.is_empty()).then_some(Guard::Any(known))
+}
+
+/// The guard that proves one index to be greater than another, or equal where that is enough.
+fn greater_than(k: &Kernel, greater: Value, less: Value, strict: bool) -> Option<Guard> {
+    let mut sum = Sum { offset: i64::from(!strict), ..Sum::default() };
+    add(k, greater, false, &mut sum)?;
+    add(k, less, true, &mut sum)?;
+    Some(Guard::Positive(sum))
+}
+
 /// Adds the least value of an index, or of its negative.
-fn sum(k: &Kernel, v: Value, negative: bool, bound: &mut MaskBound) -> Option<()> {
+fn add(k: &Kernel, v: Value, negative: bool, sum: &mut Sum) -> Option<()> {
     let elem = k.ty(v).elem();
     if elem != Elem::I32 {
         return None;
     }
     if let Type::Scalar(_) = k.ty(v) {
-        bound.scalars.push((v, negative));
+        sum.scalars.push((v, negative));
         return Some(());
     }
     let def = k.def(v)?;
@@ -106,23 +150,68 @@ fn sum(k: &Kernel, v: Value, negative: bool, bound: &mut MaskBound) -> Option<()
     match k.insts[def].op {
         Op::Iota(d) => {
             let extent = k.ty(v).shape()?.extents()?.get(usize::from(d)).copied()?;
-            bound.offset -= if negative { i64::from(extent) - 1 } else { 0 };
-            Some(())
+            sum.offset -= if negative { i64::from(extent) - 1 } else { 0 };
         }
-        Op::Full | Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_) => sum(k, args[0], negative, bound),
-        Op::Binary(BinOp::Add) => args.iter().try_for_each(|&a| sum(k, a, negative, bound)),
+        Op::Full | Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_) => add(k, args[0], negative, sum)?,
+        Op::Binary(BinOp::Add) => args.iter().try_for_each(|&a| add(k, a, negative, sum))?,
         Op::Binary(BinOp::Sub) => {
-            sum(k, args[0], negative, bound)?;
-            sum(k, args[1], !negative, bound)
+            add(k, args[0], negative, sum)?;
+            add(k, args[1], !negative, sum)?;
         }
-        _ => None,
+        Op::Binary(op @ (BinOp::Min | BinOp::Max)) => {
+            // The negative of the greater one is the lesser of the negatives.
+            let lesser = (op == BinOp::Min) != negative;
+            let mut of = [Sum::default(), Sum::default()];
+            for (sum, &a) in of.iter_mut().zip(args) {
+                add(k, a, negative, sum)?;
+            }
+            sum.extremes.push((if lesser { CmpOp::Lt } else { CmpOp::Gt }, of));
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Makes one select each of the conditions of a mask that are known to prove something by themselves.
+fn split_all(k: &mut Kernel, block: Block) {
+    let mut todo: Vec<Inst> = selects(k, block).collect();
+    while let Some(select) = todo.pop() {
+        let Some(kept) = kept(k, select) else { continue };
+        let &[condition, x, _] = k.args(select) else { continue };
+        let wanted = if kept == x { BinOp::And } else { BinOp::Or };
+        let both = k.def(condition).filter(|&d| k.insts[d].op == Op::Binary(wanted));
+        let known = both.is_some_and(|d| k.args(d).iter().any(|&a| holds(k, a, kept == x).is_some()));
+        if let Some(inner) = both.filter(|_| known).and_then(|both| split(k, select, both)) {
+            let at = k.blocks[block].insts.iter().position(|&i| i == select).unwrap_or(0);
+            k.blocks[block].insts.insert(at, inner);
+            todo.extend([inner, select]);
+        }
     }
 }
 
+/// Makes two selects of one whose condition is an `and` or an `or` that nothing else uses. The first one has no place yet.
+fn split(k: &mut Kernel, select: Inst, both: Inst) -> Option<Inst> {
+    let &[_, x, y] = k.args(select) else { return None };
+    let &[a, b] = k.args(both) else { return None };
+    let tiles = [a, b].iter().all(|&v| matches!(k.ty(v), Type::Tile(..)));
+    if !tiles || users(k).get(&k.result(both)).map_or(0, |u| u.len()) != 1 {
+        return None;
+    }
+    let (ty, loc) = (k.ty(k.result(select)), k.insts[select].loc);
+    let inner = k.make_inst(Op::Select, &[b, x, y], &[ty], &[], loc);
+    let first = k.result(inner);
+    let [yes, no] = if k.insts[both].op == Op::Binary(BinOp::And) { [first, y] } else { [x, first] };
+    k.insts[select].args = ValueList::from_slice(&[a, yes, no], &mut k.pool);
+    k.insts[both].args = ValueList::new();
+    let all = k.blocks.values_mut().find(|b| b.insts.contains(&both))?;
+    all.insts.retain(|&i| i != both);
+    Some(inner)
+}
+
 /// Moves the select into a branch, with the instructions that only it needs.
-fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
+fn branch(k: &mut Kernel, block: Block, select: Inst, kept: Value, guard: &Guard) {
     let loc = k.insts[select].loc;
-    let moved = needed_by(k, block, select, bounds.kept);
+    let moved = needed_by(k, block, select, kept);
     let old = std::mem::take(&mut k.blocks[block].insts);
     let (then, other) = (k.blocks.push(Default::default()), k.blocks.push(Default::default()));
     for inst in old {
@@ -134,35 +223,27 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
             k.blocks[block].insts.push(inst);
             continue;
         }
-        let holds = condition(k, block, &bounds.all, loc);
+        let holds = Emitter { k, block, loc }.guard(guard);
         let result = k.result(select);
         let masked = k.values.push(ValueData { ty: k.ty(result), def: ValueDef::Result(select, 0) });
         k.insts[select].results = ValueList::from_slice(&[masked], &mut k.pool);
         push_selects(k, other, select);
-        k.append_inst(then, Op::Yield, &[bounds.kept], &[], &[], loc);
+        k.append_inst(then, Op::Yield, &[kept], &[], &[], loc);
         k.append_inst(other, Op::Yield, &[masked], &[], &[], loc);
         let branch = k.append_inst(block, Op::If, &[holds], &[], &[then, other], loc);
         k.insts[branch].results = ValueList::from_slice(&[result], &mut k.pool);
         k.values[result].def = ValueDef::Result(branch, 0);
+        // Of indices that other masks use too, each branch has its own.
+        sink_indices_into(k, other);
     }
 }
 
-/// Appends a select to a block. A mask of two conditions that nothing else uses becomes two selects.
+/// Appends a select to a block. A mask of two conditions becomes two selects.
 fn push_selects(k: &mut Kernel, block: Block, select: Inst) {
-    let &[condition, x, y] = k.args(select) else { return };
-    let here = k.def(condition).filter(|d| k.blocks[block].insts.contains(d));
+    let here = k.def(k.args(select)[0]).filter(|d| k.blocks[block].insts.contains(d));
     let both = here.filter(|&d| matches!(k.insts[d].op, Op::Binary(BinOp::And | BinOp::Or)));
-    if let Some(both) = both.filter(|&d| k.args(d).iter().all(|&a| matches!(k.ty(a), Type::Tile(..)))) {
-        let (&[a, b], ty, loc) = (k.args(both), k.ty(k.result(select)), k.insts[select].loc) else { return };
-        let inner = k.append_inst(block, Op::Select, &[b, x, y], &[ty], &[], loc);
-        let inner = k.result(inner);
-        let [yes, no] =
-            if matches!(k.insts[both].op, Op::Binary(BinOp::And)) { [inner, y] } else { [x, inner] };
-        k.insts[select].args = ValueList::from_slice(&[a, yes, no], &mut k.pool);
-        k.blocks[block].insts.retain(|&i| i != both);
-        k.insts[both].args = ValueList::new();
-    }
-    k.blocks[block].insts.push(select);
+    let inner = both.and_then(|both| split(k, select, both));
+    k.blocks[block].insts.extend(inner.into_iter().chain([select]));
 }
 
 /// Instructions of a block whose results only one instruction needs, without those behind the operand that it keeps.
@@ -186,27 +267,54 @@ fn needed_by(k: &Kernel, block: Block, select: Inst, kept: Value) -> FxHashSet<I
     moved
 }
 
-/// Whether all guards hold, as a scalar.
-fn condition(k: &mut Kernel, block: Block, all: &[MaskBound], loc: Loc) -> Value {
-    let (wide, truth) = (Type::Scalar(Elem::Int(64)), Type::Scalar(Elem::Bool));
-    let push = |k: &mut Kernel, op: Op, args: &[Value], ty: Type| {
-        let inst = k.append_inst(block, op, args, &[ty], &[], loc);
-        k.result(inst)
-    };
-    let mut holds: Option<Value> = None;
-    for bound in all {
-        let mut total = push(k, Op::Int(bound.offset), &[], wide);
-        for &(v, negative) in &bound.scalars {
-            let v = push(k, Op::Cast, &[v], wide);
-            let op = if negative { BinOp::Sub } else { BinOp::Add };
-            total = push(k, Op::Binary(op), &[total, v], wide);
-        }
-        let zero = push(k, Op::Int(0), &[], wide);
-        let one = push(k, Op::Compare(CmpOp::Gt), &[total, zero], truth);
-        holds = Some(match holds {
-            Some(before) => push(k, Op::Binary(BinOp::And), &[before, one], truth),
-            None => one,
-        });
+/// Appends guards to a block.
+struct Emitter<'k> {
+    k: &'k mut Kernel,
+    block: Block,
+    loc: Loc,
+}
+
+const WIDE: Type = Type::Scalar(Elem::Int(64));
+const TRUTH: Type = Type::Scalar(Elem::Bool);
+
+impl Emitter<'_> {
+    fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
+        let inst = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
+        self.k.result(inst)
     }
-    holds.unwrap_or_else(|| push(k, Op::Int(1), &[], truth))
+
+    /// Whether a guard holds.
+    fn guard(&mut self, guard: &Guard) -> Value {
+        match guard {
+            Guard::Positive(sum) => {
+                let sum = self.sum(sum);
+                let zero = self.push(Op::Int(0), &[], WIDE);
+                self.push(Op::Compare(CmpOp::Gt), &[sum, zero], TRUTH)
+            }
+            Guard::All(of) => self.joined(BinOp::And, of),
+            Guard::Any(of) => self.joined(BinOp::Or, of),
+        }
+    }
+
+    fn joined(&mut self, op: BinOp, of: &[Guard]) -> Value {
+        let all: Vec<Value> = of.iter().map(|g| self.guard(g)).collect();
+        let joined = all.into_iter().reduce(|a, b| self.push(Op::Binary(op), &[a, b], TRUTH));
+        joined.unwrap_or_else(|| self.push(Op::Int(i64::from(op == BinOp::And)), &[], TRUTH))
+    }
+
+    fn sum(&mut self, sum: &Sum) -> Value {
+        let mut total = self.push(Op::Int(sum.offset), &[], WIDE);
+        for &(v, negative) in &sum.scalars {
+            let v = self.push(Op::Cast, &[v], WIDE);
+            let op = if negative { BinOp::Sub } else { BinOp::Add };
+            total = self.push(Op::Binary(op), &[total, v], WIDE);
+        }
+        for (cmp, of) in &sum.extremes {
+            let [a, b] = [&of[0], &of[1]].map(|s| self.sum(s));
+            let first = self.push(Op::Compare(*cmp), &[a, b], TRUTH);
+            let one = self.push(Op::Select, &[first, a, b], WIDE);
+            total = self.push(Op::Binary(BinOp::Add), &[total, one], WIDE);
+        }
+        total
+    }
 }

@@ -32,6 +32,12 @@ pub fn do_sink_indices(k: &mut Kernel) {
     }
 }
 
+/// Sinks them into one block, whether it stands in a loop of products or not.
+pub(super) fn sink_indices_into(k: &mut Kernel, block: Block) {
+    let inside = inside(k, block);
+    sink_into(k, block, &inside);
+}
+
 /// A block and those inside it.
 fn blocks_of(k: &Kernel, block: Block) -> Vec<Block> {
     let nested = k.blocks[block].insts.iter().flat_map(|&i| k.insts[i].blocks.iter());
