@@ -5,20 +5,24 @@
 //!                 │
 //!  B = 512 ── B = 1024, warps 4 ── B = 2048        one step: half or twice the warps, the next value of a tunable,
 //!                 │                                rows of loops through a ring
-//!              warps 2 ── warps 1
+//!              warps 2 ── warps 1                  with products: arrays staged, operands made part by part
 //! ```
 //!
 //! Proposals lie around the defaults of a text. What its author did not think of is a few steps away, and a grid of all
 //! steps would be too many to compile.
 
-use super::propose::settable;
-use warplift_ir::tile::{ArrayMapping, Depth, Domain, Inst, Kernel, LoopMapping, Mapping, Op, Tunable, Way};
+use super::propose::{self, settable};
+use warplift_ir::tile::{
+    ArrayMapping, Depth, Domain, Epilogue, Inst, Kernel, LoopMapping, Mapping, Op, Tunable, Way,
+};
 
 /// Steps at most.
 pub(super) const STEPS: usize = 4;
 /// What a step must gain. All that device memory bounds is predicted alike: a step that tied was measured to take 3% to 14% longer
 /// (`row_sum`, `layer_norm`).
-pub(super) const GAIN: f64 = 0.03;
+const GAIN: f64 = 0.03;
+/// The same beside products, which take most of the time.
+const GAIN_BESIDE_PRODUCTS: f64 = 0.01;
 /// Warps of a block.
 const WARPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Stages of a ring.
@@ -26,8 +30,41 @@ const STAGES: u32 = 4;
 
 /// Mappings that differ from one in one choice.
 pub(super) fn neighbours(kernel: &Kernel, mapping: &Mapping) -> Vec<Mapping> {
+    if multiplies(kernel) {
+        return beside_products(kernel, mapping);
+    }
     let tunables = settable(kernel).into_iter().flat_map(|t| values_beside(kernel, mapping, t));
     warps_beside(mapping).into_iter().chain(tunables).chain(staged(kernel, mapping)).collect()
+}
+
+fn multiplies(kernel: &Kernel) -> bool {
+    kernel.insts.values().any(|d| matches!(d.op, Op::Mma { .. }))
+}
+
+/// What a step must gain, of the cycles before it.
+pub(super) fn gain(kernel: &Kernel) -> f64 {
+    if multiplies(kernel) { GAIN_BESIDE_PRODUCTS } else { GAIN }
+}
+
+/// Other ways to what threads do beside products: arrays staged by copies, operands made part by part, and both; and
+/// results that are not held back.
+fn beside_products(kernel: &Kernel, mapping: &Mapping) -> Vec<Mapping> {
+    let arrays = propose::staged(kernel);
+    let in_parts = |mapping: &Mapping| {
+        let mut other = mapping.clone();
+        other.loops.iter_mut().for_each(|l| l.1.chunk = Some(propose::PART));
+        other
+    };
+    let missing = arrays.iter().any(|a| mapping.arrays.iter().all(|own| own.0 != a.0 || own.1 != a.1));
+    let staged = missing.then(|| Mapping { arrays, ..mapping.clone() });
+    let parts = propose::made(kernel).then_some([Some(mapping), staged.as_ref()]).into_iter().flatten();
+    let parts: Vec<Mapping> = parts.flatten().map(in_parts).collect();
+    let direct = (mapping.whole.epilogue == Epilogue::Deferred).then(|| {
+        let mut other = mapping.clone();
+        other.whole.epilogue = Epilogue::Direct;
+        other
+    });
+    staged.into_iter().chain(parts).chain(direct).filter(|other| other != mapping).collect()
 }
 
 fn warps_beside(mapping: &Mapping) -> Vec<Mapping> {

@@ -14,7 +14,7 @@
 //! overlap. Blocks that share out the loop fill the multiprocessors, and several blocks beside each other hide the chain
 //! of one conversion. Forms of more columns are left to the proposals: there the tensor cores decide.
 
-use super::forms::{Computes, Form, Space, with_warps};
+use super::forms::{Computes, Form, Kind, Space, with_warps};
 use super::rough::ROWS;
 use warplift_ir::tile::{Depth, KernelMapping};
 
@@ -165,8 +165,13 @@ impl Converting<'_> {
         let mut extents = [0, 0, shape.deep];
         (extents[self.side], extents[1 - self.side]) = (shape.rows, shape.columns);
         let of = |slices: u32| {
-            let form =
-                Form { pipeline, chunk, converts: true, slices, ..Form::new(extents, shape.computes, whole) };
+            let form = Form {
+                pipeline,
+                chunk,
+                kind: Kind::Converting,
+                slices,
+                ..Form::new(extents, shape.computes, whole)
+            };
             self.weighed(form, &shape, blocks, trips)
         };
         self.slices(&shape, blocks, trips).into_iter().map(of).collect()

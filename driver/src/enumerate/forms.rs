@@ -12,24 +12,15 @@
 //! word of its own: `swap_ab` puts its columns on the rows of `wgmma`. Where threads convert an operand, `converting`
 //! has the choices and the formulas.
 
-use super::propose::{ACCUMULATORS, Anchor, mapping};
+use super::asked::{Asked, Tried};
+use super::beside::{Beside, Work};
+use super::propose::{ACCUMULATORS, Anchor, PART, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
-use crate::problem::{
-    BlockWork, Sizes, block_products, grid_of, operand_bits, operands, products, traffic, work_by_block,
-};
+use crate::problem::{Sizes, operand_bits, operands, traffic};
 use warplift_ir::target::{Rates, Target};
-use warplift_ir::tile::{
-    Depth, Domain, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster, TunableData,
-};
+use warplift_ir::tile::{Depth, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster};
 use warplift_isel::map::{can_split_k, can_stream_k};
 
-/// Rows or columns of a tile that are tried where a tunable may have any value.
-const EXTENTS: [i64; 20] =
-    [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256];
-/// The same where threads convert an operand.
-const CONVERTED_EXTENTS: [i64; 15] = [8, 16, 24, 32, 40, 48, 56, 64, 128, 192, 256, 320, 384, 448, 512];
-/// Bytes of a row of operands in a trip.
-const DEPTHS: [i64; 3] = [128, 256, 512];
 /// Bytes of a row of operands that one instruction multiplies, and of a row of a swizzled box.
 const STEP: i64 = 32;
 const BOX: i64 = 128;
@@ -42,6 +33,8 @@ const LEAST_TRIPS: f64 = 2.0;
 const STREAMED: f64 = 8.0;
 /// The least of them: a tile then has no more parts than are added.
 const LEAST_STREAMED: f64 = 0.34;
+/// Lanes for which a scheduler issues in a cycle.
+const LANES: u32 = 32;
 /// Warpgroups that compute.
 const GROUPS: [u32; 4] = [1, 2, 3, 4];
 /// Warps that compute by `mma.sync`.
@@ -57,6 +50,15 @@ const AROUND: [f64; 2] = [1800.0, 0.115];
 const BETWEEN: [f64; 2] = [0.018, 0.062];
 /// Trips by `mma.sync` are longer than their fullest unit by this.
 const WARP_WAIT: f64 = 200.0;
+
+/// What products do not hide of a warpgroup's own work. From walks of products of i8 weights at 2048 x 4096 x 4096 by two and
+/// by four warpgroups.
+const EXPOSED: f64 = 2.7;
+/// Registers of a thread beside sums, tiles and operands, from refusals of the same.
+const AROUND_SUMS: i64 = 30;
+/// Registers of a thread that computes, at most, and of one of the producer.
+const MOST_REGISTERS: i64 = 240;
+const PRODUCER: i64 = 24;
 
 /// Forms that are compiled at most: those whose loop one block computes, and those whose loop blocks share out. The
 /// second come last: where another form reaches what device memory allows, none of them is compiled.
@@ -82,8 +84,10 @@ pub(super) struct Form {
     pub pipeline: Depth,
     /// Depth of an operand's columns that are converted at once.
     pub chunk: Option<u32>,
-    /// Whether threads convert an operand.
-    pub converts: bool,
+    /// Registers that a thread is expected to have left.
+    pub spare: i64,
+    /// What threads do beside its products.
+    pub kind: Kind,
     /// Blocks that share out the loop.
     pub slices: u32,
     /// Whether programs share out the tiles of no whole wave.
@@ -97,14 +101,32 @@ pub(super) struct Form {
     pub busy: f64,
 }
 
-/// Forms of each kind that are compiled at most.
-const PLAIN: [usize; 2] = [COMPILED, SHARED_OUT];
-const CONVERTING: [usize; 2] = [4, 6];
+/// What threads do beside products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Plain,
+    /// They compute operands, or with the sums.
+    Mixed,
+    /// They convert an operand, for few columns.
+    Converting,
+}
+
+impl Kind {
+    /// Forms that are compiled at most: those whose loop one block computes, and those whose loop blocks share out.
+    fn most(self) -> [usize; 2] {
+        match self {
+            Self::Plain => [COMPILED, SHARED_OUT],
+            Self::Mixed => [8, 2],
+            Self::Converting => [4, 6],
+        }
+    }
+}
 
 impl Form {
     /// A form that is not weighed yet.
     pub fn new(extents: [i64; 3], computes: Computes, whole: KernelMapping) -> Self {
-        let (wait, pipeline, chunk, converts) = (None, Depth::Fit, None, false);
+        let (wait, pipeline, chunk, kind) = (None, Depth::Fit, None, Kind::Plain);
         let (slices, streams, floor, estimate, busy) = (1, false, 0.0, 0.0, 0.0);
         Self {
             extents,
@@ -112,13 +134,14 @@ impl Form {
             wait,
             pipeline,
             chunk,
-            converts,
+            kind,
             slices,
             streams,
             whole,
             floor,
             estimate,
             busy,
+            spare: 0,
         }
     }
 
@@ -138,14 +161,13 @@ impl Form {
             stream_k: self.streams,
             ..Default::default()
         };
-        let arrays = if self.converts { anchor.arrays.clone() } else { Vec::new() };
+        let arrays = anchor.arrays.clone();
         Mapping { arrays, ..mapping(kernel, anchor, self.extents, looped, self.whole) }
     }
 
     /// Forms like it that are compiled at most.
     pub fn most(&self) -> usize {
-        let kinds = if self.converts { CONVERTING } else { PLAIN };
-        kinds[usize::from(self.is_shared_out())]
+        self.kind.most()[usize::from(self.is_shared_out())]
     }
 
     /// Whether blocks share out its loop.
@@ -184,78 +206,26 @@ pub(super) struct Space<'a> {
     streams: bool,
     /// Whether blocks do unequal work.
     unequal: bool,
-}
-
-/// What one choice of extents makes of the kernel.
-struct Tried {
-    blocks: f64,
-    columns: f64,
-    trips: f64,
-    resolved: Kernel,
-}
-
-/// A product at given sizes.
-struct Asked<'a> {
-    kernel: &'a Kernel,
-    anchor: &'a Anchor<'a>,
-    sizes: &'a Sizes,
-    defines: &'a [(String, i64)],
-}
-
-impl Asked<'_> {
-    /// The kernel with these extents.
-    fn tried(&self, extents: [i64; 3]) -> Option<Tried> {
-        let plain = (LoopMapping::default(), KernelMapping::default());
-        let mut mapping = mapping(self.kernel, self.anchor, extents, plain.0, plain.1);
-        set(&mut mapping, self.defines);
-        let resolved = warplift_isel::map::do_tunables(self.kernel, &mapping).ok()?;
-        let grid = grid_of(&resolved, self.sizes)?.map(|g| g as f64);
-        let each = (extents.iter().product::<i64>() * self.anchor.count) as f64;
-        // Blocks that have products, and their mean trips.
-        let (blocks, work) = match work_by_block(&resolved, self.sizes, &products, false) {
-            Some(BlockWork::Each(all)) => {
-                let some = all.iter().filter(|&&work| work > 0.0).count() as f64;
-                (some, all.iter().sum::<f64>() / some.max(1.0))
-            }
-            _ => (grid.iter().product(), block_products(&resolved, self.sizes)),
-        };
-        Some(Tried { blocks, columns: grid[1], trips: work / each, resolved })
-    }
-
-    /// The values of each extent.
-    fn values(&self, bytes: f64) -> [Vec<i64>; 3] {
-        [0, 1, 2].map(|i| match (self.anchor.free[i], self.anchor.fixed[i]) {
-            (Some(t), _) if self.anchor.narrow_bits.is_some() && i < 2 => {
-                values_of(t, &CONVERTED_EXTENTS, self.defines)
-            }
-            (Some(t), _) if i == 2 => values_of(t, &DEPTHS.map(|d| (d as f64 / bytes) as i64), self.defines),
-            (Some(t), _) => values_of(t, &EXTENTS, self.defines),
-            (None, fixed) => fixed.into_iter().collect(),
-        })
-    }
-
-    /// For each extent the one before it that the same tunable decides.
-    fn same(&self) -> [Option<usize>; 3] {
-        let name = |i: usize| self.anchor.free[i].map(|t| &t.name);
-        [0, 1, 2].map(|i| (0..i).find(|&j| name(i).is_some() && name(i) == name(j)))
-    }
+    /// What threads do in a trip.
+    beside: Beside,
+    asked: Asked<'a>,
 }
 
 impl<'a> Space<'a> {
-    /// The space of a kernel's product; `None` where threads do more beside the products than convert an operand, or where
-    /// the sizes give no grid. `defines` are values that tunables must have.
+    /// The space of a kernel's product; `None` where an operand of it is made of another product, or where the sizes give
+    /// no grid. `defines` are values that tunables must have.
     pub fn new(
-        kernel: &Kernel,
-        anchor: &Anchor<'_>,
-        sizes: &Sizes,
+        kernel: &'a Kernel,
+        anchor: &'a Anchor<'a>,
+        sizes: &'a Sizes,
         target: &'a Target,
-        defines: &[(String, i64)],
+        defines: &'a [(String, i64)],
     ) -> Option<Self> {
         let asked = Asked { kernel, anchor, sizes, defines };
-        (anchor.is_plain() || anchor.narrow_bits.is_some()).then(|| Self::of(&asked, target)).flatten()
+        (!anchor.chained).then(|| Self::of(asked, target)).flatten()
     }
 
-    fn of(asked: &Asked<'_>, target: &'a Target) -> Option<Self> {
+    fn of(asked: Asked<'a>, target: &'a Target) -> Option<Self> {
         let bytes = f64::from(operand_bits(asked.kernel)) / 8.0;
         let (values, same) = (asked.values(bytes), asked.same());
         let base = [*values[0].first()?, *values[1].first()?, *values[2].first()?];
@@ -276,6 +246,7 @@ impl<'a> Space<'a> {
         let unequal = asked.anchor.unequal;
         let shares = asked.anchor.counter.is_some_and(|name| can_split_k(asked.kernel, name));
         let streams = asked.anchor.counter.is_some_and(|name| can_stream_k(asked.kernel, name));
+        let beside = Beside::of(asked.kernel, asked.anchor);
         Some(Self {
             target,
             values,
@@ -290,10 +261,12 @@ impl<'a> Space<'a> {
             shares,
             streams,
             unequal,
+            beside,
+            asked,
         })
     }
 
-    /// All forms of a product of tiles that are loaded.
+    /// All forms of the product.
     pub fn forms(&self) -> Vec<Form> {
         let mut found = Vec::new();
         for (at, &m) in self.values[0].iter().enumerate() {
@@ -317,11 +290,15 @@ impl<'a> Space<'a> {
         if blocks < 1.0 || !self.fits_shared(extents) {
             return;
         }
+        let work = self.beside.at(|t| self.asked.value(t, extents));
+        let kind = if self.beside.is_nothing() { Kind::Plain } else { Kind::Mixed };
         let groups = GROUPS.into_iter().filter(|&g| is_legal(extents, g)).map(Computes::Groups);
         let warps = WARPS.into_iter().filter(|_| extents[0] % 16 == 0 && extents[1] % 16 == 0);
         for computes in groups.chain(warps.map(Computes::Warps)) {
             let groups = matches!(computes, Computes::Groups(_));
-            let waits: &[Option<u32>] = if groups { &[Some(0), Some(1)] } else { &[None] };
+            // Beside other work the scheduler finds what to wait for.
+            let waits: &[Option<u32>] =
+                if groups && kind == Kind::Plain { &[Some(0), Some(1)] } else { &[None] };
             for &wait in waits {
                 for (whole, slices, streams) in self.shared_out(blocks, trips) {
                     // A cluster's blocks are neighbours along the rows. One without rows would only slow the other down:
@@ -330,17 +307,25 @@ impl<'a> Space<'a> {
                         continue;
                     }
                     let whole = with_warps(whole, computes);
-                    let form = Form { wait, slices, streams, ..Form::new(extents, computes, whole) };
-                    found.extend(self.weighed(form, blocks, trips));
+                    let form = Form { wait, kind, slices, streams, ..Form::new(extents, computes, whole) };
+                    found.extend(self.weighed(form, work, blocks, trips));
                 }
             }
         }
     }
 
-    /// Whether two stages fit beside the staged result.
+    /// Bytes that copies bring for a trip.
+    fn read(&self, [m, n, k]: [i64; 3]) -> f64 {
+        let [left, right] = self.asked.anchor.loaded;
+        (m as f64 * left.bytes + n as f64 * right.bytes) * k as f64
+    }
+
+    /// Whether two stages fit beside the staged result. Products that follow each other in a trip are stages of their own.
     fn fits_shared(&self, [m, n, k]: [i64; 3]) -> bool {
-        let stage = ((m + n * self.count) * k) as f64 * self.bytes;
-        2.0 * stage + (m * n * 2) as f64 <= f64::from(self.target.shared_bytes)
+        let anchor = self.asked.anchor;
+        let following = anchor.loaded.map(|l| l.tiles / anchor.sums).into_iter().min();
+        let stages = if following > Some(1) { 1.0 } else { 2.0 };
+        stages * self.read([m, n, k]) + (m * n * 2) as f64 <= f64::from(self.target.shared_bytes)
     }
 
     /// The same, and blocks that share out each tile's loop where tiles alone do not fill the multiprocessors.
@@ -363,8 +348,13 @@ impl<'a> Space<'a> {
     fn wholes(&self, blocks: f64) -> Vec<KernelMapping> {
         let plain = [1, 2].map(|cluster| KernelMapping { cluster, ..KernelMapping::default() });
         let paired = self.unequal.then_some(Raster::Paired);
+        // A walk takes trips that memory decides for the same in every loop: of loops with held results there are several.
+        let epilogues: &[Epilogue] = match self.asked.anchor.ragged {
+            true => &[Epilogue::Direct],
+            false => &[Epilogue::Deferred, Epilogue::Direct],
+        };
         let persistent = RASTERS.into_iter().chain(paired).flat_map(|raster| {
-            [Epilogue::Deferred, Epilogue::Direct].map(|epilogue| KernelMapping {
+            epilogues.iter().map(move |&epilogue| KernelMapping {
                 persistent: true,
                 raster,
                 epilogue,
@@ -376,19 +366,33 @@ impl<'a> Space<'a> {
     }
 
     /// The form with its floor and estimate; `None` where the sums need more registers than there are.
-    fn weighed(&self, form: Form, blocks: f64, trips: f64) -> Option<Form> {
+    fn weighed(&self, form: Form, work: Work, blocks: f64, trips: f64) -> Option<Form> {
         let [m, n, _] = form.extents;
         let threads = match form.computes {
             Computes::Groups(groups) => 128 * i64::from(groups),
             Computes::Warps(warps) => 32 * i64::from(warps),
         };
         let (tile, deferred) = (m * n * self.count, form.whole.epilogue == Epilogue::Deferred);
-        let sums = tile / threads;
-        if sums + if deferred { sums / 2 } else { 0 } > ACCUMULATORS.min(self.target.thread_registers.into())
-        {
+        let [sums, beside, operands] = work.words;
+        let sums = if sums > 0.0 { sums as i64 } else { tile } / threads;
+        let held = sums + if deferred { sums / 2 } else { 0 };
+        let possible = registers(threads / 128, self.target);
+        if held > ACCUMULATORS.min(possible) {
             return None;
         }
-        let (copies, units, trip) = self.trip(&form);
+        // An operand is made part by part where all of it takes too many registers.
+        let spare = |chunk: Option<u32>| {
+            let part = chunk.map_or(1.0, |deep| (f64::from(deep) / form.extents[2] as f64).min(1.0));
+            possible - AROUND_SUMS - sums - ((beside + part * operands) / threads as f64) as i64
+        };
+        let (chunk, spare) = match form.kind {
+            Kind::Mixed => {
+                [None, Some(PART)].map(|chunk| (chunk, spare(chunk))).into_iter().find(|s| s.1 >= 0)?
+            }
+            _ => (None, 0),
+        };
+        let form = Form { chunk, spare, ..form };
+        let (copies, units, trip) = self.trip(&form, work);
         let shared = if form.whole.cluster > 1 { 0.5 } else { 1.0 };
         let slices = f64::from(form.slices);
         let (all, trips) = (blocks * trips, (trips / slices).ceil());
@@ -409,7 +413,7 @@ impl<'a> Space<'a> {
         let launched = if form.whole.persistent { 1.0 } else { waves };
         let late = launched * self.target.estimates.cluster_start_cycles;
         let busy = if form.whole.cluster > 1 { 1.03 * busy + late } else { busy };
-        let read = ((m + n * self.count) * form.extents[2]) as f64 * self.bytes;
+        let read = self.read(form.extents);
         let cycles = start + busy.max(self.memory_of(blocks * slices, all, read));
         let ideal = all * self.ideal(form.extents) / f64::from(self.target.multiprocessors);
         let columns = (blocks / self.rows(m)).max(1.0) as u64;
@@ -461,11 +465,12 @@ impl<'a> Space<'a> {
     }
 
     /// Cycles of the copies of a trip, of the fullest unit beside them, and of the trip.
-    fn trip(&self, form: &Form) -> (f64, f64, f64) {
+    fn trip(&self, form: &Form, work: Work) -> (f64, f64, f64) {
         let ([m, n, k], rates) = (form.extents, &self.target.rates);
+        let work = work.slots / f64::from(self.target.schedulers * LANES);
         let deep = (k as f64 * self.bytes) as i64;
-        let of =
-            |beside: u32| self.copies(m, deep, beside) + self.copies(n, deep, beside) * self.count as f64;
+        let [left, right] = self.asked.anchor.loaded.map(|l| (k as f64 * l.bytes) as i64);
+        let of = |beside: u32| self.copies(m, left, beside) + self.copies(n, right, beside);
         // The floor's copies are alone; those of a trip are beside those of all multiprocessors.
         let (copies, beside) = (of(0), of(self.target.multiprocessors));
         let steps = (deep / STEP).max(1) as f64;
@@ -475,13 +480,14 @@ impl<'a> Space<'a> {
                 let products = (rows / ROWS * self.count) as f64 * steps;
                 let all = products * rates.product(columns as u32, true);
                 let own = all / f64::from(groups) + WAIT[0] + WAIT[1] * products / f64::from(groups);
-                let trip = if form.wait == Some(0) { all.max(own) } else { all };
+                let trip = if form.wait == Some(1) { all } else { all.max(own) };
+                let trip = work.max(trip + EXPOSED * work / f64::from(groups));
                 (copies, all, trip.max(beside))
             }
             Computes::Warps(warps) => {
                 let units =
                     warp_cycles([m, n, deep], i64::from(warps), rates, self.target) * self.count as f64;
-                (copies, units, units.max(beside) + WARP_WAIT)
+                (copies, units, units.max(beside) + WARP_WAIT + EXPOSED * work / f64::from(warps / 4))
             }
         }
     }
@@ -506,6 +512,14 @@ fn warp_cycles([m, n, deep]: [i64; 3], warps: i64, rates: &Rates, target: &Targe
     tensor.max(read / f64::from(target.line_bytes))
 }
 
+/// Registers of a thread of so many warpgroups that compute, beside a producer: what the launch gives all of them is shared
+/// out again.
+fn registers(groups: i64, target: &Target) -> i64 {
+    let down = |registers: i64| registers / 8 * 8;
+    let launched = down(i64::from(target.registers) / 128 / (groups + 1));
+    down((launched * (groups + 1) - PRODUCER) / groups).min(MOST_REGISTERS)
+}
+
 /// Whether warpgroups can share the rows of a tile, or its columns where the product is transposed.
 fn is_legal([m, n, _]: [i64; 3], groups: u32) -> bool {
     let rows = ROWS * i64::from(groups);
@@ -517,17 +531,6 @@ pub(super) fn with_warps(whole: KernelMapping, computes: Computes) -> KernelMapp
     match computes {
         Computes::Groups(_) => whole,
         Computes::Warps(warps) => KernelMapping { warps: Some(warps), products: Products::MmaSync, ..whole },
-    }
-}
-
-/// The values that are tried for a tunable.
-fn values_of(tunable: &TunableData, wishes: &[i64], defines: &[(String, i64)]) -> Vec<i64> {
-    if let Some((_, value)) = defines.iter().find(|d| d.0 == tunable.name) {
-        return vec![*value];
-    }
-    match &tunable.domain {
-        Domain::OneOf(all) => all.clone(),
-        domain => wishes.iter().copied().filter(|&w| domain.contains(w)).collect(),
     }
 }
 

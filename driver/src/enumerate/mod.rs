@@ -3,17 +3,20 @@
 //! choice.
 //!
 //! ```text
-//!  kernel, sizes ─► plain product? ─ yes ─► all tiles x warpgroups x .., by estimate ─┐              forms.rs
-//!                   narrow weights? ─ yes ─► tiles x warpgroups x slices of the loop ───┤              converting.rs
-//!                        └────────── no ──► tiles of computed operands, extents ──────┤              propose.rs, climb.rs
-//!                                                                                     v
-//!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► best ─► pdl?
-//!                                               (roughly, where it cannot be walked; power: rough.rs)    pdl.rs
+//!  kernel, sizes ─► product of loaded or ─ yes ─► all tiles x warpgroups x .., by estimate ─┐         forms.rs, beside.rs
+//!                   computed operands?                                                       │
+//!                   narrow weights? ────── yes ─► tiles x warpgroups x slices of the loop ───┤         converting.rs
+//!                        └─────────────── no ──► tiles of chained products, extents ────────┤         propose.rs
+//!                                                                                            v
+//!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► neighbours ─► pdl?
+//!                                               (roughly, where it cannot be walked; power: rough.rs)   climb.rs   pdl.rs
 //! ```
 //!
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the
 //! limit of time ends it.
 
+mod asked;
+mod beside;
 mod climb;
 mod converting;
 mod forms;
@@ -28,7 +31,7 @@ use crate::problem::{Problem, Sizes};
 use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Limits, Options};
 use converting::Converting;
-use forms::{Form, Key, Space};
+use forms::{Form, Key, Kind, Space};
 use propose::Anchor;
 use std::fmt;
 use std::sync::Arc;
@@ -50,6 +53,9 @@ const TIME: Duration = Duration::from_secs(30);
 const GIVEN_UP: usize = 2;
 /// Forms of one tile that are compiled at most.
 const OF_TILE: usize = 3;
+/// So many times as many forms are proposed as are compiled, since some are refused: more where threads do more than
+/// multiply.
+const PROPOSED: [usize; 2] = [2, 4];
 /// So many times as many forms are compiled, of a tile and in all, where blocks do unequal work.
 const UNEQUAL: usize = 3;
 /// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees the time of
@@ -162,8 +168,26 @@ struct Proposal {
     mapping: Mapping,
     /// Cycles that its prediction is not below.
     floor: f64,
-    /// Tile and registers of a form of a product, and how many like it are compiled at most.
-    form: Option<(Key, usize)>,
+    /// What it is as a form of a product.
+    form: Option<AsForm>,
+}
+
+/// A form among others.
+#[derive(Clone, Copy)]
+struct AsForm {
+    key: Key,
+    /// How many like it are compiled at most.
+    most: usize,
+    /// Registers that a thread is expected to have left, where threads do more than multiply.
+    spare: Option<i64>,
+}
+
+impl AsForm {
+    /// Whether it lacks what another form lacked: the same tile, or fewer registers.
+    fn lacks_what(&self, refused: &Self) -> bool {
+        let fewer = self.spare.is_some() && self.spare <= refused.spare;
+        self.key == refused.key || fewer
+    }
 }
 
 /// The sizes for which a mapping is chosen where none are given: those of real work, or smaller ones if tensors may not
@@ -190,7 +214,8 @@ pub fn choose(
         return Ok(chosen);
     }
     let (proposals, passed_over) = proposals(kernel, sizes, target, search);
-    let climbs = !search.exhaustive && propose::anchor(kernel, &search.grants).is_none();
+    let anchor = propose::anchor(kernel, &search.grants);
+    let climbs = !search.exhaustive && anchor.is_none_or(|a| !a.chained);
     let bounds = if search.exhaustive { Bounds::NONE } else { Bounds::USUAL };
     let time = search.time.unwrap_or(TIME);
     let bounds = Bounds { time, stop: search.stop.as_deref(), climbs, defines: &search.defines, ..bounds };
@@ -229,7 +254,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let anchor = propose::anchor(kernel, &search.grants);
     let all = anchor.as_ref().map_or(Vec::new(), |a| forms(kernel, a, sizes, target, &search.defines));
     let mut found: Vec<Proposal> = Vec::new();
-    let mut of_tile = rustc_hash::FxHashMap::default();
+    let mut tried = rustc_hash::FxHashMap::default();
     let number = all.len();
     let mut of_kind = [0; 2];
     // How unequal blocks share out the multiprocessors is for the walk to say.
@@ -238,12 +263,17 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let whole = all.iter().filter(|f| !f.is_shared_out()).map(|f| f.estimate);
     let worth = (1.0 - GAIN) * whole.fold(f64::INFINITY, f64::min);
     for form in all {
-        let alike: &mut usize = of_tile.entry(form.key().0).or_default();
+        // Where threads do more than multiply, that decides, and not the order of tiles.
+        let mixed = form.kind == Kind::Mixed;
+        let of_tile = if mixed { 1 } else { OF_TILE };
+        let alike: &mut usize = tried.entry((form.key().0, mixed && form.key().1)).or_default();
         let kind: &mut usize = &mut of_kind[usize::from(form.is_shared_out())];
         let most = form.most() * wider;
         // Programs cut tiles only where that is expected to be worth it.
         let needless = form.streams && form.estimate >= worth;
-        if !search.exhaustive && (*alike >= OF_TILE * wider || *kind >= 2 * most || needless) {
+        if !search.exhaustive
+            && (*alike >= of_tile * wider || *kind >= PROPOSED[usize::from(mixed)] * most || needless)
+        {
             continue;
         }
         let Some(anchor) = &anchor else { break };
@@ -252,7 +282,9 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         if obeys(&mapping) {
             *alike += 1;
             *kind += 1;
-            found.push(Proposal { mapping, floor: form.floor, form: Some((form.key(), most)) });
+            let spare = mixed.then_some(form.spare);
+            let as_form = AsForm { key: form.key(), most, spare };
+            found.push(Proposal { mapping, floor: form.floor, form: Some(as_form) });
         }
     }
     let left_out = number - found.len();
@@ -335,7 +367,7 @@ struct Found {
     shared_out: usize,
     refused: Vec<CompileError>,
     /// Forms that were refused.
-    refused_tiles: Vec<Key>,
+    refused_forms: Vec<AsForm>,
     rough: usize,
     skipped: usize,
     passed_over: usize,
@@ -346,12 +378,11 @@ impl Found {
     fn is_needless(&self, proposal: &Proposal) -> bool {
         let best = self.candidates.iter().map(|c| c.cycles).fold(f64::INFINITY, f64::min);
         let enough = match proposal.form {
-            // What one form of a tile lacks, the others lack.
-            Some((key, _)) if self.refused_tiles.contains(&key) => true,
-            Some((_, most)) if proposal.mapping.is_shared_out() => self.shared_out >= most,
-            Some((_, most)) => {
+            Some(form) if self.refused_forms.iter().any(|refused| form.lacks_what(refused)) => true,
+            Some(form) if proposal.mapping.is_shared_out() => self.shared_out >= form.most,
+            Some(form) => {
                 let whole = self.forms - self.shared_out;
-                whole >= most || (self.forms == 0 && self.refused.len() >= REFUSED)
+                whole >= form.most || (self.forms == 0 && self.refused.len() >= REFUSED)
             }
             // Where forms compile, the other proposals of a plain product are among them.
             None => self.forms > 0 || (!is_packed(&proposal.mapping) && self.has_packed(&proposal.mapping)),
@@ -386,7 +417,8 @@ impl Found {
         let (compiled, prediction) = match made {
             Ok(made) => made,
             Err(error) => {
-                self.refused_tiles.extend(proposal.form.map(|form| form.0));
+                let spare = |form: AsForm| form.spare.filter(|_| matches!(error, CompileError::Registers(_)));
+                self.refused_forms.extend(proposal.form.map(|form| AsForm { spare: spare(form), ..form }));
                 return self.refused.push(error);
             }
         };
@@ -436,7 +468,7 @@ impl Found {
             }
             // What is about as good is not known to be better.
             for (own, candidate) in self.ranks.iter_mut().zip(&self.candidates) {
-                if *own < rank && candidate.cycles > (1.0 - climb::GAIN) * from.cycles {
+                if *own < rank && candidate.cycles > (1.0 - climb::gain(kernel)) * from.cycles {
                     *own = rank.next_up();
                 }
             }
@@ -537,14 +569,11 @@ fn forms(
 ) -> Vec<Form> {
     let Some(space) = Space::new(kernel, anchor, sizes, target, defines) else { return Vec::new() };
     let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
-    let mut all = match anchor.narrow_bits {
-        Some(bits) => {
-            Converting { space: &space, bits, side: usize::from(anchor.turned), packed: anchor.packed }
-                .forms()
-        }
-        None => space.forms(),
-    };
-    let late = |f: &Form| !f.converts && f.is_shared_out();
+    let few = anchor.narrow_bits.map_or(Vec::new(), |bits| {
+        Converting { space: &space, bits, side: usize::from(anchor.turned), packed: anchor.packed }.forms()
+    });
+    let mut all = if few.is_empty() { space.forms() } else { few };
+    let late = |f: &Form| f.kind != Kind::Converting && f.is_shared_out();
     all.sort_by(|a, b| late(a).cmp(&late(b)).then(order(a, b)));
     all
 }

@@ -63,7 +63,7 @@ const PLAIN_TILES: [Tile; 3] = [(128, 128, 32, 2), (128, 64, 32, 2), (64, 64, 32
 const WARP_TILES: [(Tile, u32); 2] = [((128, 256, 64, 0), 8), ((64, 64, 64, 0), 4)];
 
 /// Depth of the chunks in which an operand is computed.
-const PART: u32 = 32;
+pub(super) const PART: u32 = 32;
 
 /// Registers of a thread that accumulators may take, including those of deferred results. With 208 ptxas spills, which
 /// was measured to take 7.8 times as long.
@@ -71,6 +71,8 @@ pub(super) const ACCUMULATORS: i64 = 200;
 
 /// The product that decides the tiles, and the loop around it.
 pub(super) struct Anchor<'a> {
+    /// The loop.
+    pub holder: Option<Inst>,
     /// The loop's counter.
     pub counter: Option<&'a str>,
     /// Tunables of rows, columns and depth that may be set.
@@ -81,6 +83,14 @@ pub(super) struct Anchor<'a> {
     pub count: i64,
     /// Whether the loop's only tile instructions are products and the loads of their operands.
     alone: bool,
+    /// What copies bring for left and for right operands.
+    pub loaded: [Loaded; 2],
+    /// Tiles of sums.
+    pub sums: usize,
+    /// Whether an operand of some product is made of another product.
+    pub chained: bool,
+    /// Whether memory decides the loop's trips.
+    pub ragged: bool,
     /// Whether what a block does depends on its place in the grid.
     pub unequal: bool,
     /// Ways of arrays that make narrow operands cheaper; empty if there are none.
@@ -107,11 +117,6 @@ pub fn mappings(kernel: &Kernel, target: &Target, grants: &Grants) -> Vec<Mappin
 }
 
 impl Anchor<'_> {
-    /// Whether the loop only multiplies loaded tiles of elements that the instructions take as they are.
-    pub fn is_plain(&self) -> bool {
-        self.alone && self.arrays.is_empty()
-    }
-
     /// The same anchor with every tunable at its default.
     fn at_defaults(self) -> Self {
         let extent = |i: usize| self.fixed[i].or(self.free[i].map(|t| t.default));
@@ -145,23 +150,69 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
     let dims = [*sum.dims().first()?, *sum.dims().get(1)?, *left.dims().get(1)?];
     let holder = looped(mma);
     let counter = holder.and_then(|h| warplift_isel::loop_name(kernel, h));
-    let beside = all.iter().filter(|&&m| holder.is_some() && looped(m) == holder).count();
+    let beside = all.iter().copied().filter(|&m| holder.is_some() && looped(m) == holder);
+    let products: Vec<Inst> = if holder.is_some() { beside.collect() } else { vec![mma] };
     let may = settable(kernel);
     let free = |d: Dim| d.alone().filter(|t| may.contains(t));
     let default = |t: Tunable| kernel.tunables[t].default;
     Some(Anchor {
+        holder,
         counter,
         free: dims.map(|d| Some(&kernel.tunables[free(d)?])),
         fixed: dims.map(|d| if free(d).is_some() { None } else { d.resolve(default).map(i64::from) }),
-        count: beside.max(1) as i64,
+        count: products.len() as i64,
         alone: kernel.args(mma)[1..].iter().all(|&v| is_loaded(kernel, v))
             && beside_products(kernel, holder, mma),
+        loaded: [1, 2].map(|side| Loaded::of(kernel, &products, side)),
+        sums: products.iter().filter(|&&i| begins(kernel, &products, i)).count().max(1),
+        chained: all.iter().any(|&m| is_made_of_products(kernel, m)),
+        ragged: holder.is_some_and(|h| {
+            let bounds = behind(kernel, kernel.args(h)[..3].to_vec());
+            bounds.into_iter().any(|i| kernel.insts[i].op.is_read())
+        }),
         unequal: depends_on_place(kernel),
         arrays: arrays(kernel, grants),
         packed: narrow_arrays(kernel).iter().any(|name| grants.packs(name)),
         narrow_bits: narrow_bits(kernel).filter(|_| counter.is_some()),
         turned: is_loaded(kernel, kernel.args(mma)[1]) && !is_loaded(kernel, kernel.args(mma)[2]),
     })
+}
+
+/// Whether a product adds to other sums than the results of these products.
+pub(super) fn begins(kernel: &Kernel, products: &[Inst], inst: Inst) -> bool {
+    products.iter().all(|&other| kernel.result(other) != kernel.args(inst)[0])
+}
+
+/// What copies bring for the operands on one side of all products.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loaded {
+    /// Bytes for each element of one operand.
+    pub bytes: f64,
+    /// Tiles as large as an operand.
+    pub tiles: usize,
+}
+
+impl Loaded {
+    fn of(kernel: &Kernel, products: &[Inst], side: usize) -> Self {
+        let elements = |v: Value| {
+            let (shape, default) = (kernel.ty(v).shape()?, |t: Tunable| kernel.tunables[t].default);
+            shape.dims().iter().map(|d| d.resolve(default).map(f64::from)).product::<Option<f64>>()
+        };
+        let operands: Vec<Value> = products.iter().map(|&i| kernel.args(i)[side]).collect();
+        let one = operands.first().and_then(|&v| elements(v)).unwrap_or(1.0);
+        let behind = behind(kernel, operands).into_iter();
+        let loads: Vec<Value> =
+            behind.filter(|&i| matches!(kernel.insts[i].op, Op::Load)).map(|i| kernel.result(i)).collect();
+        let bytes = |&v: &Value| elements(v).unwrap_or(0.0) * f64::from(kernel.ty(v).elem().bits()) / 8.0;
+        let tiles = loads.iter().filter(|&&v| elements(v) >= Some(one)).count();
+        Self { bytes: loads.iter().map(bytes).sum::<f64>() / one, tiles }
+    }
+}
+
+/// Whether an operand of a product depends on another product.
+fn is_made_of_products(kernel: &Kernel, mma: Inst) -> bool {
+    let before = behind(kernel, kernel.args(mma)[1..].to_vec());
+    before.into_iter().any(|i| matches!(kernel.insts[i].op, Op::Mma { .. }))
 }
 
 /// Tunables that a proposal may set.
@@ -188,14 +239,14 @@ fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
 }
 
 /// Whether a tile is loaded, or is a view of a loaded tile.
-fn is_loaded(kernel: &Kernel, v: Value) -> bool {
+pub(super) fn is_loaded(kernel: &Kernel, v: Value) -> bool {
     kernel.def(v).is_some_and(|d| {
         matches!(kernel.insts[d].op, Op::Load) || (is_view(kernel, d) && is_loaded(kernel, kernel.args(d)[0]))
     })
 }
 
 /// Whether products read the tile in the place of the one made of it: transposed, sliced, reshaped, or with another sign.
-fn is_view(kernel: &Kernel, inst: Inst) -> bool {
+pub(super) fn is_view(kernel: &Kernel, inst: Inst) -> bool {
     match kernel.insts[inst].op {
         Op::Trans(_) | Op::Slice(_) | Op::Reshape => true,
         Op::Unary(UnOp::Neg) => kernel.ty(kernel.result(inst)).elem().is_float(),
@@ -244,7 +295,7 @@ fn narrow_bits(kernel: &Kernel) -> Option<u32> {
 }
 
 /// Arrays that threads read beside products, staged by copies. Arrays with elements of less than a byte are left out.
-fn staged(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
+pub(super) fn staged(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
     let whole = |&(_, v): &(String, Value)| kernel.ty(v).elem().bits() >= 8;
     let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
     beside(kernel).into_iter().filter(whole).map(|(name, _)| (name, staged)).collect()
@@ -262,7 +313,7 @@ fn beside(kernel: &Kernel) -> Vec<(String, Value)> {
 }
 
 /// Whether a tile is an operand of a product, directly or by a view of it.
-fn is_operand(kernel: &Kernel, v: Value) -> bool {
+pub(super) fn is_operand(kernel: &Kernel, v: Value) -> bool {
     kernel.insts.iter().filter(|(i, _)| kernel.args(*i).contains(&v)).any(|(i, d)| match d.op {
         Op::Mma { .. } => kernel.args(i)[1..].contains(&v),
         _ => is_view(kernel, i) && is_operand(kernel, kernel.result(i)),
@@ -341,7 +392,7 @@ fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: 
 }
 
 /// Whether threads compute an operand of some product.
-fn made(kernel: &Kernel) -> bool {
+pub(super) fn made(kernel: &Kernel) -> bool {
     let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i);
     products.into_iter().any(|i| kernel.args(i)[1..].iter().any(|&v| !is_loaded(kernel, v)))
 }

@@ -133,19 +133,75 @@ fn launches_begin_early_where_a_stream_gains() {
     assert!(!early("m=64,n=4096,k=7168") && !early("m=4096,n=4096,k=4096"));
 }
 
-/// What one warp does best, four or eight do not: the way there goes from proposal to proposal.
+/// Few rows take narrow tiles and blocks that share out the loop, whatever threads do beside the products: a sum of each row,
+/// scales of each 128 columns, an operand that they compute.
+#[test]
+fn products_beside_other_work_have_all_forms() {
+    let relu = "kernel relu(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
+        m: i32, n: i32 % 8, k: i32 % 8) {
+        tunable BM in 16..=256 step 8 = 128, BN in 16..=256 step 8 = 128, BK in {64, 128} = 64
+        grid cdiv(m, BM), cdiv(n, BN)
+        ga = view a : f16[m, k]  gb = view b : f16[n, k]  gc = view c : f16[m, n]
+        i, j = block_index
+        acc = for t in 0..cdiv(k, BK) carry x = full 0.0 : f32[BM, BN] {
+            yield mma x, max(load ga[i*BM, t*BK] : f16[BM, BK], 0.0), trans(load gb[j*BN, t*BK] : f16[BN, BK])
+        }
+        store gc[i*BM, j*BN], cast(acc, f16)
+    }";
+    let relu = parse_file(relu, "").unwrap().kernels.remove(0);
+    for (kernel, text, over) in [
+        (kernel("gemm_rowsum"), "m=16,n=4096,k=4096", 1.5),
+        (kernel("gemm_e4m3_blocks"), "m=16,n=4096,k=7168", 1.3),
+        (relu.clone(), "m=16,n=4096,k=4096", 1.3),
+        (relu, "m=4096,n=4096,k=4096", 1.2),
+        (kernel("a16w8"), "m=2048,n=4096,k=4096", 1.5),
+    ] {
+        let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
+        let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
+        let best = chosen.best.prediction.as_ref().unwrap();
+        assert!(best.cycles < over * best.floor.cycles, "{text}: {best} {chosen} {}", chosen.best.mapping);
+        assert!(chosen.tried.1 <= 30, "{chosen}");
+    }
+}
+
+/// A product whose depth is loaded is chosen for the trips that its prediction assumes.
+#[test]
+fn trips_that_memory_decides_count() {
+    let text = "kernel ragged(a: ptr<f16> align 16, b: ptr<f16> align 16, depth: ptr<i32>, c: ptr<f16> align 16,
+        batch: i32, m: i32 % 8, n: i32 % 8, k: i32 % 8) {
+        tunable BM = 128, BN = 128, BK = 64
+        grid cdiv(m, BM), cdiv(n, BN), batch
+        all_a = view a : f16[batch, m, k]  all_b = view b : f16[batch, n, k]  all_c = view c : f16[batch, m, n]
+        gd = view depth : i32[batch]
+        i, j, z = block_index
+        ga = subview all_a[z, _, _]  gb = subview all_b[z, _, _]  gc = subview all_c[z, _, _]
+        own = load gd[z] : i32
+        acc = for t in 0..cdiv(min(own, k), BK) carry x = full 0.0 : f32[BM, BN] {
+            yield mma x, load ga[i*BM, t*BK] : f16[BM, BK], trans(load gb[j*BN, t*BK] : f16[BN, BK])
+        }
+        store gc[i*BM, j*BN], cast(acc, f16)
+    }";
+    let kernel = parse_file(text, "").unwrap().kernels.remove(0);
+    let sizes = Sizes::parse(&kernel, "batch=16,m=2048,n=2048,k=2048").unwrap();
+    let best = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap().best;
+    let extent = |name| best.mapping.tunable(name).unwrap();
+    assert!(extent("BM") * extent("BN") >= 128 * 128, "{}", best.mapping);
+    assert!(best.prediction.is_some());
+}
+
+/// Blocks of 64 elements take longer to launch than to compute: the way to larger ones goes from proposal to proposal.
 #[test]
 fn a_choice_without_products_goes_on_from_its_proposals() {
-    let text =
-        "kernel pool(x: ptr<f16> align 16, y: ptr<f16> align 16, g: i32, n: i32 % 8) { grid g, cdiv(n, 128)
-        gx = view x : f16[g, 16, n]  gy = view y : f16[g, n]  i, j = block_index
-        t = reduce_sum(cast(load gx[i, 0, j*128] : f16[1, 16, 128], f32), 1)
-        store gy[i, j*128], cast(t * 0.0625, f16) }";
+    let text = "kernel twice(x: ptr<f16> align 16, y: ptr<f16> align 16, n: i32 % 8) {
+        tunable B = 64
+        grid cdiv(n, B)
+        gx = view x : f16[n]  gy = view y : f16[n]  i = block_index
+        store gy[i*B], (load gx[i*B] : f16[B]) * 2.0 }";
     let kernel = parse_file(text, "").unwrap().kernels.remove(0);
-    let sizes = Sizes::parse(&kernel, "g=65536,n=128").unwrap();
+    let sizes = Sizes::parse(&kernel, "n=16777216").unwrap();
     let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
-    assert!(chosen.best.mapping.whole.warps <= Some(2), "{chosen}");
-    let first = chosen.others.iter().find(|c| c.mapping.whole.warps == Some(4)).unwrap();
+    assert!(chosen.best.mapping.tunable("B") >= Some(512), "{chosen}");
+    let first = chosen.others.iter().find(|c| c.mapping.tunable("B") == Some(64)).unwrap();
     assert!(first.cycles > 1.5 * chosen.best.cycles, "{}", first.cycles);
     let kernel = find("row_sum").unwrap().parse().unwrap().kernels.remove(0);
     let defines = vec![("BN".into(), 64), ("BM".into(), 2)];

@@ -19,7 +19,7 @@ pub use operands::{Operand, evaluate, extents, operands};
 pub use placed::{BlockWork, behind, depends_on_place, work_by_block};
 pub use sizes::{Scalar, Sizes};
 pub use touched::touched;
-pub use work::{block_products, block_work, elements, multiplications, operand_bits, products, total, visit};
+pub use work::{block_work, elements, multiplications, operand_bits, products, total, visit};
 
 use warplift_ir::tile::{Kernel, Mapping};
 use warplift_isel::IselError;

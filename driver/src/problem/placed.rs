@@ -103,14 +103,17 @@ fn deciding_dims(kernel: &Kernel) -> [bool; 3] {
     dims
 }
 
-/// All instructions that the values `left` depend on.
+/// All instructions that the values `left` depend on; of branches and loops those that give their results too. What a loop
+/// carries depends on what it starts with.
 pub fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
     let mut seen: FxHashSet<Value> = left.iter().copied().collect();
     let mut found = Vec::new();
     while let Some(v) = left.pop() {
         let Some(def) = kernel.def(v) else { continue };
         found.push(def);
-        left.extend(kernel.args(def).iter().copied().filter(|&a| seen.insert(a)));
+        let given = kernel.insts[def].blocks.iter().filter_map(|&b| kernel.blocks[b].insts.last());
+        let all = given.chain([&def]).flat_map(|&i| kernel.args(i));
+        left.extend(all.copied().filter(|&a| seen.insert(a)));
     }
     found
 }

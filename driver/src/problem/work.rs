@@ -27,16 +27,6 @@ pub fn block_work(kernel: &Kernel, sizes: &Sizes) -> (f64, f64) {
     (total(kernel, sizes, multiplications), total(kernel, sizes, bytes))
 }
 
-/// Multiplications on tensor cores of one block: a branch counts as if it were taken, and a loop whose range is only known
-/// inside the kernel counts nothing.
-pub fn block_products(kernel: &Kernel, sizes: &Sizes) -> f64 {
-    let mut sum = 0.0;
-    visit_block(kernel, sizes, kernel.entry, 1.0, 0.0, &mut |inst, trips| {
-        sum += trips * products(kernel, inst)
-    });
-    sum
-}
-
 /// Multiplications of an instruction. A product counts its whole sum; other arithmetic counts half per element.
 pub fn multiplications(kernel: &Kernel, inst: Inst) -> f64 {
     let data = &kernel.insts[inst];
@@ -70,27 +60,20 @@ pub fn total(kernel: &Kernel, sizes: &Sizes, cost: impl Fn(&Kernel, Inst) -> f64
 
 /// Visits every instruction of a kernel's block with the number of times it runs.
 pub fn visit(kernel: &Kernel, sizes: &Sizes, act: &mut dyn FnMut(Inst, f64)) {
-    visit_block(kernel, sizes, kernel.entry, 1.0, UNKNOWN_TRIPS, act);
+    visit_block(kernel, sizes, kernel.entry, 1.0, act);
 }
 
-fn visit_block(
-    kernel: &Kernel,
-    sizes: &Sizes,
-    block: Block,
-    trips: f64,
-    unknown: f64,
-    act: &mut dyn FnMut(Inst, f64),
-) {
+fn visit_block(kernel: &Kernel, sizes: &Sizes, block: Block, trips: f64, act: &mut dyn FnMut(Inst, f64)) {
     for &inst in &kernel.blocks[block].insts {
         act(inst, trips);
         let data = &kernel.insts[inst];
         let times = match data.op {
-            Op::For => range(kernel, inst, sizes).unwrap_or(unknown),
-            Op::While => unknown,
+            Op::For => range(kernel, inst, sizes).unwrap_or(UNKNOWN_TRIPS),
+            Op::While => UNKNOWN_TRIPS,
             _ => 1.0,
         };
         for &nested in &data.blocks {
-            visit_block(kernel, sizes, nested, trips * times, unknown, act);
+            visit_block(kernel, sizes, nested, trips * times, act);
         }
     }
 }
