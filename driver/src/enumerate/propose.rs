@@ -87,7 +87,7 @@ pub(super) struct Anchor<'a> {
     pub loaded: [Loaded; 2],
     /// Tiles of sums.
     pub sums: usize,
-    /// Whether an operand of some product is made of another product.
+    /// Whether an operand of a product in the loop is made of another one there.
     pub chained: bool,
     /// Whether memory decides the loop's trips.
     pub ragged: bool,
@@ -165,7 +165,11 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
             && beside_products(kernel, holder, mma),
         loaded: [1, 2].map(|side| Loaded::of(kernel, &products, side)),
         sums: products.iter().filter(|&&i| begins(kernel, &products, i)).count().max(1),
-        chained: all.iter().any(|&m| is_made_of_products(kernel, m)),
+        chained: {
+            // Without a loop all products are one chain or none.
+            let together = if holder.is_some() { &products } else { &all };
+            together.iter().any(|&m| is_made_of(kernel, m, together))
+        },
         ragged: holder.is_some_and(|h| {
             let bounds = behind(kernel, kernel.args(h)[..3].to_vec());
             bounds.into_iter().any(|i| kernel.insts[i].op.is_read())
@@ -209,10 +213,9 @@ impl Loaded {
     }
 }
 
-/// Whether an operand of a product depends on another product.
-fn is_made_of_products(kernel: &Kernel, mma: Inst) -> bool {
-    let before = behind(kernel, kernel.args(mma)[1..].to_vec());
-    before.into_iter().any(|i| matches!(kernel.insts[i].op, Op::Mma { .. }))
+/// Whether an operand of a product depends on one of these.
+fn is_made_of(kernel: &Kernel, mma: Inst, products: &[Inst]) -> bool {
+    behind(kernel, kernel.args(mma)[1..].to_vec()).iter().any(|i| products.contains(i))
 }
 
 /// Tunables that a proposal may set.

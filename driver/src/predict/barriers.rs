@@ -1,4 +1,4 @@
-//! mbarriers by address: phases, arrivals, bytes, and when each phase was over.
+//! mbarriers by address: phases, arrivals, bytes, and when each phase was over. Barriers by number: threads that have come.
 
 use rustc_hash::FxHashMap;
 
@@ -17,6 +17,7 @@ struct Barrier {
 #[derive(Default)]
 pub struct Barriers {
     at: FxHashMap<i64, Barrier>,
+    numbered: FxHashMap<i64, Barrier>,
     /// A phase has ended since that was last asked.
     ended: bool,
 }
@@ -44,6 +45,24 @@ impl Barriers {
                 ..*b
             };
         }
+    }
+
+    /// Threads come to a barrier that has a number and meets so many; the phase that they come to.
+    pub fn come(&mut self, number: i64, threads: i64, meets: i64, time: f64) -> u64 {
+        let b = self.numbered.entry(number).or_default();
+        let phase = b.phase;
+        b.pending += threads;
+        b.latest = b.latest.max(time);
+        if b.pending >= meets {
+            self.ended = true;
+            *b = Barrier { phase: phase + 1, over: b.latest, ..Barrier::default() };
+        }
+        phase
+    }
+
+    /// When all had come to a phase of such a barrier; `None` if they have not yet.
+    pub fn met(&self, number: i64, phase: u64) -> Option<f64> {
+        self.numbered.get(&number).filter(|b| b.phase > phase).map(|b| b.over)
     }
 
     /// Whether a phase has ended since this was last asked: only then may a wait that held go on.

@@ -402,7 +402,12 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             return Ok(());
         }
         let at = warp.now;
-        if data.op == Opcode::MbarWait && !self.wait(warp, data) {
+        let waits = match data.op {
+            Opcode::MbarWait => !self.wait(warp, data),
+            Opcode::BarSync => !self.meets(warp, data),
+            _ => false,
+        };
+        if waits {
             warp.blocked = true;
             return Ok(());
         }

@@ -39,6 +39,8 @@ pub struct Warp<'s, 'a> {
     pub ended: bool,
     /// It waits for a phase that is not over, and no phase has ended since.
     pub blocked: bool,
+    /// The phase of a barrier that it has come to and waits for.
+    pub meets: Option<u64>,
     /// What it knows of its values.
     pub known: Values,
     /// When the last instruction begins that waits for global memory: those behind it in straight code that touch no
@@ -82,6 +84,7 @@ impl<'s, 'a> Warp<'s, 'a> {
             issued: 0,
             ended: false,
             blocked: false,
+            meets: None,
             known: Values::new(func.values.len()),
             waiting: 0.0,
             visits: SecondaryMap::new(),

@@ -63,6 +63,25 @@ impl<'a> Walk<'_, '_, 'a> {
         true
     }
 
+    /// Comes to a barrier of several warps; `false` until all have come.
+    pub(super) fn meets(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>) -> bool {
+        let Attr::Imm2(number, _) = data.attr else { return true };
+        let phase = match warp.meets {
+            Some(phase) => phase,
+            None => self.come(warp, data),
+        };
+        let over = self.barriers.met(number, phase);
+        warp.meets = over.is_none().then_some(phase);
+        warp.now = over.map_or(warp.now, |over| warp.now.max(over));
+        over.is_some()
+    }
+
+    fn come(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> u64 {
+        let Attr::Imm2(number, meets) = data.attr else { return 0 };
+        let threads = LANES as i64 * i64::from(warp.warps);
+        self.barriers.come(number, threads, meets, warp.operands(data))
+    }
+
     pub(super) fn execute(
         &mut self,
         warp: &mut Warp<'_, 'a>,
@@ -92,6 +111,10 @@ impl<'a> Walk<'_, '_, 'a> {
                 let time = start + interval(self.target.row(data.op));
                 self.barriers.update(at, lanes * i64::from(warp.warps), 0, time);
                 warp.now = start + 1.0;
+            }
+            Opcode::BarArrive => {
+                self.come(warp, data);
+                self.plain(warp, data, facts, units, start);
             }
             Opcode::Wgmma => multiply(warp, data, self.target, units, start),
             Opcode::WgmmaCommit => warp.products.commit(),
