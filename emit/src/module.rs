@@ -4,7 +4,7 @@ use crate::role::{Context, End, write_role};
 use crate::texts::{self, funcs};
 use crate::{Allocations, EmitError};
 use std::fmt::Write as _;
-use warplift_ir::machine::{Func, Scheduled};
+use warplift_ir::machine::{Attr, Func, InstData, Scheduled};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Target;
 use warplift_ir::types::Elem;
@@ -50,12 +50,18 @@ pub(crate) fn write(
     Ok(out)
 }
 
+/// The PTX version of products of signed and unsigned bytes.
+const MIXED_INTEGERS: u16 = 84;
+
 /// The lowest PTX version that has all rows.
 fn version(program: &Scheduled<'_>, target: &Target) -> u16 {
+    let of = |inst: &InstData<'_>| match &inst.attr {
+        Attr::Wgmma(w) if w.elem.is_int() && w.elem != w.right => MIXED_INTEGERS,
+        _ => target.require(inst.op).map_or(0, |row| row.ptx),
+    };
     let least = |f: &Func<'_>| {
         let insts = f.order.iter().flat_map(|&b| &f.blocks[b].insts);
-        let rows = insts.filter_map(|&i| target.require(f.insts[i].op).ok());
-        rows.map(|row| row.ptx).fold(target.least_ptx, u16::max)
+        insts.map(|&i| of(&f.insts[i])).fold(target.least_ptx, u16::max)
     };
     funcs(program).map(least).fold(target.least_ptx, u16::max)
 }

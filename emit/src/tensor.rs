@@ -68,11 +68,12 @@ impl<'a> Writer<'_, 'a> {
         atom: &Atom,
         scale: Option<bool>,
     ) -> Result<(), EmitError> {
-        let types = element(attr.elem).zip(element(attr.acc));
-        let (elem, acc) = types.ok_or_else(|| self.attribute(site, "types that tensor cores have"))?;
+        let types = element(attr.elem).zip(element(attr.right)).zip(element(attr.acc));
+        let ((elem, right), acc) =
+            types.ok_or_else(|| self.attribute(site, "types that tensor cores have"))?;
         let depth = 256 / attr.elem.bits().max(8);
         self.guard(site)?;
-        let _ = write!(self.out, "wgmma.mma_async.sync.aligned.m64n{}k{depth}.{acc}.{elem}.{elem} ", attr.n);
+        let _ = write!(self.out, "wgmma.mma_async.sync.aligned.m64n{}k{depth}.{acc}.{elem}.{right} ", attr.n);
         let regs = acc_regs(attr);
         let steps = usize::from(attr.k_steps);
         let first = (atom.m * usize::from(attr.n_atoms) + atom.n) * regs;

@@ -369,6 +369,7 @@ fn product(a: Option<SharedOperand>, m_atoms: u8, elem: Elem) -> Attr {
     Attr::Wgmma(Box::new(WgmmaAttr {
         n: 16,
         elem,
+        right: elem,
         acc: Elem::F32,
         m_atoms,
         n_atoms: 1,

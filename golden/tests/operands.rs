@@ -247,6 +247,26 @@ fn signs_of_operands() {
     check(&parsed(&SIGNED.replace("f16", "bf16"), &[], WARPS), &sizes, 1e-3);
 }
 
+/// Operands of 8 bits may differ in type.
+#[test]
+fn operands_of_two_types() {
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 72), ("n", 80), ("k", 208)], &[("m", 1), ("n", 16), ("k", 16)]];
+    let right = |elem: &str| SIGNED.replace("b: ptr<f16>", &format!("b: ptr<{elem}>"));
+    let right = |elem: &str| right(elem).replace("view b : f16", &format!("view b : {elem}"));
+    let right = |elem: &str| right(elem).replace("f16[BN", &format!("{elem}[BN"));
+    for (left, other) in [("f8e4m3", "f8e5m2"), ("f8e5m2", "f8e4m3")] {
+        let case = parsed(&right(other).replace("f16", left), &[], GROUP);
+        let ptx = compiled(&case).ptx;
+        assert!(ptx.contains(&format!(".f32.{}.{} ", &left[2..], &other[2..])), "{ptx}");
+        check(&case, &sizes, 1e-3);
+    }
+    for (left, other) in [("i8", "u8"), ("u8", "i8")] {
+        let integers = right(other).replace("f16", left).replace("f32", "i32").replace("0.0", "0");
+        let integers = integers.replace("-t", "t");
+        check(&parsed(&integers, &[], GROUP), &sizes, 0.0);
+    }
+}
+
 #[test]
 fn operands_that_nothing_loads() {
     for left in ["cast(lower, f16)", "full 1.0 : f16[BM, K]", "cast(lower * 2.0, f16)"] {

@@ -57,6 +57,7 @@ fn product_of(c: &mut Cursor<'_, '_>, acc: Value, in_memory: bool, operands: &[V
     let attr = WgmmaAttr {
         n,
         elem: Elem::F16,
+        right: Elem::F16,
         acc: Elem::F32,
         m_atoms: 1,
         n_atoms: 1,

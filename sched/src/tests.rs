@@ -93,6 +93,7 @@ impl<'a> Build<'a> {
         let attr = WgmmaAttr {
             n: 256,
             elem: Elem::F16,
+            right: Elem::F16,
             acc: Elem::F32,
             m_atoms: 1,
             n_atoms: 1,

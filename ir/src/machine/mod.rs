@@ -348,8 +348,10 @@ pub struct SharedOperand {
 pub struct WgmmaAttr {
     /// Columns of one instruction.
     pub n: u16,
-    /// Element type of A and B.
+    /// Element type of A.
     pub elem: crate::types::Elem,
+    /// Element type of B: that of A, or another one of 8 bits.
+    pub right: crate::types::Elem,
     /// Element type of the accumulator.
     pub acc: crate::types::Elem,
     /// Atoms along M for one warpgroup.

@@ -171,7 +171,6 @@ impl Random<'_> {
         let (d, dim) = (self.choices.below(2) as u8, self.dim());
         let reduce = self.choices.of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Xor]);
         let (float, elem) = (self.choices.of(&FLOATS), self.choices.of(&ELEMS));
-        let negated = self.choices.below(2) == 0;
         self.choices.of(&[
             Op::Int(i64::from(d)),
             Op::Float(float),
@@ -214,7 +213,7 @@ impl Random<'_> {
             Op::AtomicScatter { op: AtomicOp::Add, old: true, masked: false, sync: MemorySync::default() },
             Op::AtomicScatter { op: AtomicOp::Max, old: false, masked: false, sync: RELEASE },
             Op::ToIndex,
-            Op::Mma { negated },
+            Op::Mma { negated: d == 0 },
             Op::Reduce(reduce, d),
             Op::Scan(reduce, d),
             Op::Gather(d),

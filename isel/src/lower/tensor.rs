@@ -213,6 +213,7 @@ impl Lower<'_, '_> {
         let attr = WgmmaAttr {
             n: p.n as u16,
             elem: k.ty(args[1]).elem(),
+            right: k.ty(args[2]).elem(),
             acc: k.ty(result).elem(),
             m_atoms: p.m_atoms as u8,
             n_atoms: p.n_atoms as u8,

@@ -179,16 +179,19 @@ fn place_of_a(
 fn check_types(k: &Kernel, inst: Inst, acc: Value, [a, b]: [Value; 2]) -> Result<()> {
     let [sum, elem, right] = [acc, a, b].map(|v| k.ty(v).elem());
     let selected = matches!(
-        (elem, sum),
-        (Elem::F16 | Elem::Bf16 | Elem::Tf32 | Elem::E4M3 | Elem::E5M2, Elem::F32)
-            | (Elem::Int(8) | Elem::Uint(8), Elem::Int(32))
+        (elem, right, sum),
+        (Elem::F16, Elem::F16, Elem::F32)
+            | (Elem::Bf16, Elem::Bf16, Elem::F32)
+            | (Elem::Tf32, Elem::Tf32, Elem::F32)
+            | (Elem::E4M3 | Elem::E5M2, Elem::E4M3 | Elem::E5M2, Elem::F32)
+            | (Elem::Int(8) | Elem::Uint(8), Elem::Int(8) | Elem::Uint(8), Elem::Int(32))
     );
-    if selected && elem == right {
+    if selected {
         return check_loaded(k, inst, a);
     }
     let message = format!(
-        "no product of {elem} and {right} into {sum}: f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 have one, and i8 and u8 \
-         into i32, both operands of one type; `cast` to one of these"
+        "no product of {elem} and {right} into {sum}: operands of f16, of bf16, of tf32, or each of f8e4m3 or f8e5m2 into f32 \
+         have one, and of i8 or u8 into i32; `cast` to one of these"
     );
     Err(IselError::at(k, inst, message))
 }

@@ -18,7 +18,7 @@ variants!(CacheHint = default { Normal "normal", First "first", Last "last" });
 record!(Place { buffer, offset });
 record!(GlobalAccess { pointer, footprint });
 record!(SharedOperand { place, warpgroup_stride, atom_stride, steps, leading, stride, swizzle, mn_major });
-record!(WgmmaAttr { n, elem, acc, m_atoms, n_atoms, k_steps, negated, a, b });
+record!(WgmmaAttr { n, elem, right, acc, m_atoms, n_atoms, k_steps, negated, a, b });
 record!(MmaAttr { elem, acc, m_atoms, n_atoms });
 record!(TmaAttr { map, rank, bytes, place, multicast, hint, before_wait });
 record!(CopyAttr { bytes, source, place, offset });

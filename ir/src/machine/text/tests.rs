@@ -60,6 +60,7 @@ fn attrs() -> Vec<Attr> {
     let product = |a| WgmmaAttr {
         n: 96,
         elem,
+        right: elem,
         acc: Elem::F32,
         m_atoms: 2,
         n_atoms: 3,

@@ -73,6 +73,7 @@ impl Shape {
         Attr::Wgmma(Box::new(WgmmaAttr {
             n: self.n,
             elem: self.elem,
+            right: self.elem,
             acc: self.acc,
             m_atoms: 1,
             n_atoms: 1,

@@ -37,7 +37,9 @@ impl Generator<'_> {
             false => self.operand(Along::Grid(0), elem)?,
         }
         for _ in 0..count {
-            self.operand(Along::Grid(1), elem)?;
+            let others: &[Elem] = if elem == Elem::E4M3 { &[Elem::E4M3, Elem::E5M2] } else { &[elem] };
+            let right = self.choices.of(others);
+            self.operand(Along::Grid(1), right)?;
         }
         let late = self.inputs.len();
         for _ in 0..self.choices.below(3) {
