@@ -96,7 +96,7 @@ impl<'k> Solver<'k> {
         let known = |s: Slot| s.layout(self.k, plan).is_some();
         let forward = match c.relation {
             Relation::Expanded(_) | Relation::Broadcast => false,
-            Relation::Reshaped => known(operand),
+            Relation::Reshaped | Relation::Permuted(_) => known(operand),
             Relation::Joined => !known(result),
             Relation::Sliced(_) => known(operand) || adapts(self.k, operand.value(self.k)),
             Relation::Unpacked if known(operand) && known(result) => return Ok(SmallVec::new()),
@@ -170,7 +170,8 @@ impl<'k> Solver<'k> {
             Relation::Sliced(offsets) if forward => propagate::slice_layout(k, inst, l, offsets, to),
             Relation::Sliced(_) => propagate::unsliced(k, inst, l, from, to),
             Relation::Broadcast => propagate::collapse(k, inst, l, to),
-            Relation::Permuted(perm) => propagate::permute(l, perm).map_err(layout_error(k, inst)),
+            Relation::Permuted(perm) if forward => propagate::permute(l, perm).map_err(layout_error(k, inst)),
+            Relation::Permuted(perm) => propagate::permute(l, &inverse(perm)).map_err(layout_error(k, inst)),
             Relation::Reshaped => propagate::reshaped(k, inst, l, [from, to]),
             Relation::Reinterpreted => {
                 let [from, to] = if forward { [0, 1] } else { [1, 0] };
@@ -241,4 +242,10 @@ impl<'k> Solver<'k> {
         }
         Ok(true)
     }
+}
+
+/// The permutation that undoes one.
+fn inverse(perm: &[u8]) -> SmallVec<[u8; 4]> {
+    let place = |d: usize| perm.iter().position(|&p| usize::from(p) == d).unwrap_or(d) as u8;
+    (0..perm.len()).map(place).collect()
 }
