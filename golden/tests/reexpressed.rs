@@ -343,7 +343,7 @@ const CASES: &[Case] = &[
     attention("ascending", &[ASCENDING], 1.1),
     attention("head 40", &[HEAD_40], 0.95),
     // Measured on an H100: 1.55 in bursts, 1.34 sustained; head 80 0.99 and 0.89. Why is not known.
-    attention("head 72", &[HEAD_72], 1.16),
+    attention("head 72", &[HEAD_72], 1.17),
     attention("head 80", &[HEAD_80], 0.95),
     attention("head 256, tile 48", &[HEAD_256], 2.17),
     attention("head 96", &[HEAD_96], 1.1),
@@ -354,7 +354,8 @@ const CASES: &[Case] = &[
     attention("scores scaled, powers of e", &[SCALED], 1.15),
     attention("queries scaled", &[QUERIES_SCALED], 1.12),
     attention("values clipped", &[VALUES_CLIPPED], 1.7),
-    attention("keys scaled", &[KEYS_SCALED], 1.45),
+    // Warpgroups meet twice in a trip around an operand that they store in shared memory.
+    attention("keys scaled", &[KEYS_SCALED], 1.5),
     Case {
         name: "a bias of all",
         text: ATTENTION,

@@ -1,7 +1,6 @@
 //! What a product's kernel is at given sizes with given extents of its tiles: blocks, trips, values that its tunables take.
 
-use super::forms::set;
-use super::propose::{Anchor, mapping};
+use super::propose::{Anchor, mapping, set};
 use crate::problem::{BlockWork, Sizes, grid_of, products, total, work_by_block};
 use warplift_ir::tile::{Domain, Kernel, KernelMapping, LoopMapping, Tunable, TunableData};
 

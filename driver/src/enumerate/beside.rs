@@ -24,6 +24,8 @@ const NARROW: [f64; 2] = [4.7, 2.5];
 /// The tiles that threads compute in a trip.
 pub(super) struct Beside {
     tiles: Vec<Tile>,
+    /// Whether they make operands on both sides.
+    pub both: bool,
 }
 
 /// What a tile takes.
@@ -59,6 +61,7 @@ impl Beside {
         let parts: FxHashSet<Inst> = behind(kernel, operands).into_iter().collect();
         // Of operands made on both sides, products read the right ones in shared memory.
         let [left, right] = [1, 2].map(|side| made(kernel, &products, side));
+        let both = !left.is_empty() && !right.is_empty();
         let made = if left.is_empty() { right } else { left };
         let made = made.into_iter().map(|v| (v, 0.0, [0.0, 0.0, 1.0]));
         let computed = all.iter().filter_map(|inst| {
@@ -67,7 +70,7 @@ impl Beside {
             Some((v, slots, [0.0, held, 0.0]))
         });
         let tiles = sums.chain(made).chain(computed);
-        Self { tiles: tiles.filter_map(|(v, slots, held)| Tile::new(kernel, v, slots, held)).collect() }
+        Self { tiles: tiles.filter_map(|(v, slots, held)| Tile::new(kernel, v, slots, held)).collect(), both }
     }
 
     /// Whether they do anything.

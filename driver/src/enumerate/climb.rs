@@ -96,7 +96,7 @@ fn values_beside(kernel: &Kernel, mapping: &Mapping, tunable: Tunable) -> Vec<Ma
     };
     let with = |value: i64| {
         let mut other = mapping.clone();
-        super::forms::set(&mut other, &[(data.name.clone(), value)]);
+        propose::set(&mut other, &[(data.name.clone(), value)]);
         other
     };
     beside.into_iter().map(with).collect()

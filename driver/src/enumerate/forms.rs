@@ -51,9 +51,15 @@ const BETWEEN: [f64; 2] = [0.018, 0.062];
 /// Trips by `mma.sync` are longer than their fullest unit by this.
 const WARP_WAIT: f64 = 200.0;
 
-/// What products do not hide of a warpgroup's own work. From walks of products of i8 weights at 2048 x 4096 x 4096 by two and
-/// by four warpgroups.
+/// What products do not hide of a warpgroup's own work with the sums.
 const EXPOSED: f64 = 2.7;
+/// Cycles of a trip, and the part of the work, that they do not hide where threads make an operand: in registers, by several
+/// warpgroups and by one, and in shared memory, where all meet twice, so that a part of the products is not hidden either.
+/// Measured on an H100 at 4096^3 and 2048 x 4096 x 4096 with `max(a, 0)`, SiLU and i8 operands
+/// (docs/lab-book/2026-11-27.md).
+const MADE: [(f64, f64); 2] = [(200.0, 0.55), (200.0, 1.0)];
+const MADE_IN_SHARED: (f64, f64) = (250.0, 1.0);
+const MEETING: f64 = 0.35;
 /// Registers of a thread beside sums, tiles and operands, from refusals of the same.
 const AROUND_SUMS: i64 = 30;
 /// Registers of a thread that computes, at most, and of one of the producer.
@@ -72,6 +78,23 @@ pub(super) enum Computes {
     Groups(u32),
     /// Warps, by `mma.sync`.
     Warps(u32),
+}
+
+impl Computes {
+    fn threads(self) -> i64 {
+        match self {
+            Self::Groups(groups) => 128 * i64::from(groups),
+            Self::Warps(warps) => 32 * i64::from(warps),
+        }
+    }
+
+    /// Warpgroups; 0 for warps.
+    fn groups(self) -> u32 {
+        match self {
+            Self::Groups(groups) => groups,
+            Self::Warps(_) => 0,
+        }
+    }
 }
 
 /// One form.
@@ -278,7 +301,7 @@ impl<'a> Space<'a> {
                     }
                     let columns = if self.same[1].is_some() { self.base } else { self.blocks[1][across] };
                     let blocks = self.blocks[0][at] * columns / self.base;
-                    self.tile(extents, blocks, self.trips[deep], &mut found);
+                    self.of_tile(extents, blocks, self.trips[deep], &mut found);
                 }
             }
         }
@@ -286,7 +309,7 @@ impl<'a> Space<'a> {
     }
 
     /// The forms of one tile.
-    fn tile(&self, extents: [i64; 3], blocks: f64, trips: f64, found: &mut Vec<Form>) {
+    fn of_tile(&self, extents: [i64; 3], blocks: f64, trips: f64, found: &mut Vec<Form>) {
         if blocks < 1.0 || !self.fits_shared(extents) {
             return;
         }
@@ -365,19 +388,14 @@ impl<'a> Space<'a> {
         plain.into_iter().chain(persistent.filter(|_| many)).collect()
     }
 
-    /// The form with its floor and estimate; `None` where the sums need more registers than there are.
-    fn weighed(&self, form: Form, work: Work, blocks: f64, trips: f64) -> Option<Form> {
-        let [m, n, _] = form.extents;
-        let threads = match form.computes {
-            Computes::Groups(groups) => 128 * i64::from(groups),
-            Computes::Warps(warps) => 32 * i64::from(warps),
-        };
-        let (tile, deferred) = (m * n * self.count, form.whole.epilogue == Epilogue::Deferred);
+    /// The form, as it fits the registers; `None` where there are too few.
+    fn fitted(&self, form: Form, work: Work) -> Option<Form> {
+        let threads = form.computes.threads();
         let [sums, beside, operands] = work.words;
-        let sums = if sums > 0.0 { sums as i64 } else { tile } / threads;
-        let held = sums + if deferred { sums / 2 } else { 0 };
+        let sums = if sums > 0.0 { sums as i64 } else { self.tile(form.extents) } / threads;
+        let held = if form.whole.epilogue == Epilogue::Deferred { sums / 2 } else { 0 };
         let possible = registers(threads / 128, self.target);
-        if held > ACCUMULATORS.min(possible) {
+        if sums + held > ACCUMULATORS.min(possible) {
             return None;
         }
         // An operand is made part by part where all of it takes too many registers.
@@ -391,7 +409,19 @@ impl<'a> Space<'a> {
             }
             _ => (None, 0),
         };
-        let form = Form { chunk, spare, ..form };
+        Some(Form { chunk, spare, ..form })
+    }
+
+    /// Elements of all sums.
+    fn tile(&self, [m, n, _]: [i64; 3]) -> i64 {
+        m * n * self.count
+    }
+
+    /// The form with its floor and estimate; `None` where it needs more registers than there are.
+    fn weighed(&self, form: Form, work: Work, blocks: f64, trips: f64) -> Option<Form> {
+        let form = self.fitted(form, work)?;
+        let [m, n, _] = form.extents;
+        let deferred = form.whole.epilogue == Epilogue::Deferred;
         let (copies, units, trip) = self.trip(&form, work);
         let shared = if form.whole.cluster > 1 { 0.5 } else { 1.0 };
         let slices = f64::from(form.slices);
@@ -403,7 +433,7 @@ impl<'a> Space<'a> {
         let start = self.target.estimates.start_cycles;
         let least = own * units.max(copies * shared);
         let [around, each] = AROUND;
-        let tile = tile as f64;
+        let tile = self.tile(form.extents) as f64;
         let busy = match form.whole.persistent {
             true => own * trip + waves * BETWEEN[usize::from(!deferred)] * tile + around + each * tile,
             false => waves * (trips * trip + around + each * tile),
@@ -417,11 +447,7 @@ impl<'a> Space<'a> {
         let cycles = start + busy.max(self.memory_of(blocks * slices, all, read));
         let ideal = all * self.ideal(form.extents) / f64::from(self.target.multiprocessors);
         let columns = (blocks / self.rows(m)).max(1.0) as u64;
-        let groups = match form.computes {
-            Computes::Groups(groups) => groups,
-            Computes::Warps(_) => 0,
-        };
-        let [_, of_instructions] = oriented([m, n], groups);
+        let [_, of_instructions] = self.oriented([m, n], form.computes.groups());
         let power = slowdown(form.whole.raster, [m as f64, n as f64], of_instructions, columns, self.target);
         let estimate =
             slowed(cycles, ideal / cycles, power, self.target) + second(busy, own * read, self.target);
@@ -467,7 +493,15 @@ impl<'a> Space<'a> {
     /// Cycles of the copies of a trip, of the fullest unit beside them, and of the trip.
     fn trip(&self, form: &Form, work: Work) -> (f64, f64, f64) {
         let ([m, n, k], rates) = (form.extents, &self.target.rates);
-        let work = work.slots / f64::from(self.target.schedulers * LANES);
+        let (makes, work) = (work.words[2] > 0.0, work.slots / f64::from(self.target.schedulers * LANES));
+        let exposed = |groups: u32, products: Option<f64>| {
+            let ((cycles, part), all) = match (makes, products) {
+                (false, _) => ((0.0, EXPOSED / f64::from(groups)), 0.0),
+                (true, Some(all)) => (MADE_IN_SHARED, all),
+                (true, None) => (MADE[usize::from(groups == 1)], 0.0),
+            };
+            cycles + part * work + MEETING * all
+        };
         let deep = (k as f64 * self.bytes) as i64;
         let [left, right] = self.asked.anchor.loaded.map(|l| (k as f64 * l.bytes) as i64);
         let of = |beside: u32| self.copies(m, left, beside) + self.copies(n, right, beside);
@@ -476,20 +510,31 @@ impl<'a> Space<'a> {
         let steps = (deep / STEP).max(1) as f64;
         match form.computes {
             Computes::Groups(groups) => {
-                let [rows, columns] = oriented([m, n], groups);
+                let [rows, columns] = self.oriented([m, n], groups);
                 let products = (rows / ROWS * self.count) as f64 * steps;
                 let all = products * rates.product(columns as u32, true);
                 let own = all / f64::from(groups) + WAIT[0] + WAIT[1] * products / f64::from(groups);
                 let trip = if form.wait == Some(1) { all } else { all.max(own) };
-                let trip = work.max(trip + EXPOSED * work / f64::from(groups));
+                let trip = work.max(trip + exposed(groups, self.meets([m, n], groups).then_some(all)));
                 (copies, all, trip.max(beside))
             }
             Computes::Warps(warps) => {
                 let units =
                     warp_cycles([m, n, deep], i64::from(warps), rates, self.target) * self.count as f64;
-                (copies, units, units.max(beside) + WARP_WAIT + EXPOSED * work / f64::from(warps / 4))
+                (copies, units, units.max(beside) + WARP_WAIT + exposed(warps / 4, None))
             }
         }
+    }
+
+    /// Rows and columns of the instructions. A computed operand comes first, in registers, if warpgroups can share its rows.
+    fn oriented(&self, [m, n]: [i64; 2], groups: u32) -> [i64; 2] {
+        oriented(if self.asked.anchor.turned { [n, m] } else { [m, n] }, groups)
+    }
+
+    /// Whether an operand that threads make lies in shared memory, where all meet.
+    fn meets(&self, [m, n]: [i64; 2], groups: u32) -> bool {
+        let own = if self.asked.anchor.turned { n } else { m };
+        self.beside.both || own % (ROWS * i64::from(groups)) != 0
     }
 
     /// Cycles of the copy engine for an operand of so many rows, beside so many multiprocessors that load.
@@ -531,15 +576,5 @@ pub(super) fn with_warps(whole: KernelMapping, computes: Computes) -> KernelMapp
     match computes {
         Computes::Groups(_) => whole,
         Computes::Warps(warps) => KernelMapping { warps: Some(warps), products: Products::MmaSync, ..whole },
-    }
-}
-
-/// Puts values of tunables over a mapping's.
-pub(super) fn set(mapping: &mut Mapping, defines: &[(String, i64)]) {
-    for (name, value) in defines {
-        match mapping.tunables.iter_mut().find(|t| t.0 == *name) {
-            Some(tunable) => tunable.1 = *value,
-            None => mapping.tunables.push((name.clone(), *value)),
-        }
     }
 }

@@ -61,8 +61,9 @@ const UNEQUAL: usize = 3;
 /// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees the time of
 /// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
 const GAIN: f64 = 0.03;
-/// Refusals without a success after which no further form is compiled: the kernel then has no such forms.
-const REFUSED: usize = 4;
+/// Refusals without a success after which no further form is compiled: the kernel then has no such forms. More where
+/// threads do more than multiply.
+const REFUSED: [usize; 2] = [4, 10];
 
 /// Attempts at each proposal: all features, and once without one. Most refusals stay what they are, and other proposals
 /// ask for less.
@@ -183,6 +184,11 @@ struct AsForm {
 }
 
 impl AsForm {
+    /// Refusals of forms like it after which none is compiled.
+    fn refusals(&self) -> usize {
+        REFUSED[usize::from(self.spare.is_some())]
+    }
+
     /// Whether it lacks what another form lacked: the same tile, or fewer registers.
     fn lacks_what(&self, refused: &Self) -> bool {
         let fewer = self.spare.is_some() && self.spare <= refused.spare;
@@ -278,7 +284,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         }
         let Some(anchor) = &anchor else { break };
         let mut mapping = form.mapping(kernel, anchor);
-        forms::set(&mut mapping, &search.defines);
+        propose::set(&mut mapping, &search.defines);
         if obeys(&mapping) {
             *alike += 1;
             *kind += 1;
@@ -291,7 +297,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let mut others = mappings(kernel, target, &search.grants);
     others.sort_by_key(|m| !is_packed(m));
     for mut mapping in others {
-        forms::set(&mut mapping, &search.defines);
+        propose::set(&mut mapping, &search.defines);
         if found.iter().all(|p| p.mapping != mapping) {
             let problem = Problem::new(kernel, &mapping, sizes.clone());
             let floor = problem.map_or(0.0, |p| floor(&p, &Arrays::new(), target).cycles);
@@ -382,7 +388,7 @@ impl Found {
             Some(form) if proposal.mapping.is_shared_out() => self.shared_out >= form.most,
             Some(form) => {
                 let whole = self.forms - self.shared_out;
-                whole >= form.most || (self.forms == 0 && self.refused.len() >= REFUSED)
+                whole >= form.most || (self.forms == 0 && self.refused.len() >= form.refusals())
             }
             // Where forms compile, the other proposals of a plain product are among them.
             None => self.forms > 0 || (!is_packed(&proposal.mapping) && self.has_packed(&proposal.mapping)),

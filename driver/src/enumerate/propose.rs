@@ -480,3 +480,13 @@ fn elementwise(kernel: &Kernel) -> Vec<Mapping> {
     });
     each.collect()
 }
+
+/// Puts values of tunables over a mapping's.
+pub(super) fn set(mapping: &mut Mapping, defines: &[(String, i64)]) {
+    for (name, value) in defines {
+        match mapping.tunables.iter_mut().find(|t| t.0 == *name) {
+            Some(tunable) => tunable.1 = *value,
+            None => mapping.tunables.push((name.clone(), *value)),
+        }
+    }
+}
