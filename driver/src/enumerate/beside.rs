@@ -13,7 +13,7 @@
 use super::propose::{Anchor, begins, is_loaded, is_operand, is_view};
 use crate::problem::behind;
 use rustc_hash::FxHashSet;
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Shape, Tunable, UnOp, Value};
+use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Shape, Tunable, UnOp, Value};
 
 /// Slots of an element that the special function unit computes, or that several instructions do.
 const SPECIAL: f64 = 8.0;
@@ -50,7 +50,7 @@ impl Beside {
     /// What threads do in the loop of a product.
     pub fn of(kernel: &Kernel, anchor: &Anchor<'_>) -> Self {
         let blocks = anchor.holder.map_or(&[][..], |h| &kernel.insts[h].blocks);
-        let all: Vec<Inst> = blocks.iter().flat_map(|&b| insts(kernel, b)).collect();
+        let all: Vec<Inst> = blocks.iter().flat_map(|&b| kernel.inside(b)).collect();
         let products: Vec<Inst> =
             all.iter().copied().filter(|&i| matches!(kernel.insts[i].op, Op::Mma { .. })).collect();
         let sums = products
@@ -103,16 +103,6 @@ impl Tile {
 /// The operands on one side of products that threads make.
 fn made(kernel: &Kernel, products: &[Inst], side: usize) -> FxHashSet<Value> {
     products.iter().map(|&i| kernel.args(i)[side]).filter(|&v| !is_loaded(kernel, v)).collect()
-}
-
-/// The instructions of a block and of those inside it.
-fn insts(kernel: &Kernel, block: Block) -> Vec<Inst> {
-    let own = kernel.blocks[block].insts.iter();
-    own.flat_map(|&i| {
-        let inside = kernel.insts[i].blocks.iter().flat_map(|&b| insts(kernel, b));
-        std::iter::once(i).chain(inside).collect::<Vec<_>>()
-    })
-    .collect()
 }
 
 /// The tile whose elements an instruction takes issue slots for, and how many for 32 bits; `None` for what costs nothing.

@@ -12,6 +12,7 @@
 //! steps would be too many to compile.
 
 use super::propose::{self, settable};
+use crate::problem::multiplies;
 use warplift_ir::tile::{
     ArrayMapping, Depth, Domain, Epilogue, Inst, Kernel, LoopMapping, Mapping, Op, Tunable, Way,
 };
@@ -31,14 +32,10 @@ const STAGES: u32 = 4;
 /// Mappings that differ from one in one choice.
 pub(super) fn neighbours(kernel: &Kernel, mapping: &Mapping) -> Vec<Mapping> {
     if multiplies(kernel) {
-        return beside_products(kernel, mapping);
+        return ways_beside_products(kernel, mapping);
     }
     let tunables = settable(kernel).into_iter().flat_map(|t| values_beside(kernel, mapping, t));
     warps_beside(mapping).into_iter().chain(tunables).chain(staged(kernel, mapping)).collect()
-}
-
-fn multiplies(kernel: &Kernel) -> bool {
-    kernel.insts.values().any(|d| matches!(d.op, Op::Mma { .. }))
 }
 
 /// What a step must gain, of the cycles before it.
@@ -48,7 +45,7 @@ pub(super) fn gain(kernel: &Kernel) -> f64 {
 
 /// Other ways to what threads do beside products: arrays staged by copies, operands made part by part, and both; and
 /// results that are not held back.
-fn beside_products(kernel: &Kernel, mapping: &Mapping) -> Vec<Mapping> {
+fn ways_beside_products(kernel: &Kernel, mapping: &Mapping) -> Vec<Mapping> {
     let arrays = propose::staged(kernel);
     let in_parts = |mapping: &Mapping| {
         let mut other = mapping.clone();

@@ -12,8 +12,8 @@
 //! word of its own: `swap_ab` puts its columns on the rows of `wgmma`. Where threads convert an operand, `converting`
 //! has the choices and the formulas.
 
-use super::asked::{Asked, Tried};
 use super::beside::{Beside, Work};
+use super::extents::{Asked, Tried};
 use super::propose::{ACCUMULATORS, Anchor, PART, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
 use crate::problem::{Sizes, operand_bits, operands, traffic};
@@ -51,7 +51,8 @@ const BETWEEN: [f64; 2] = [0.018, 0.062];
 /// Trips by `mma.sync` are longer than their fullest unit by this.
 const WARP_WAIT: f64 = 200.0;
 
-/// What products do not hide of a warpgroup's own work with the sums.
+/// What products do not hide of a warpgroup's own work with the sums. It orders forms; from walks of products of i8 weights
+/// at 2048 x 4096 x 4096 by two and by four warpgroups.
 const EXPOSED: f64 = 2.7;
 /// Cycles of a trip, and the part of the work, that they do not hide where threads make an operand: in registers, by several
 /// warpgroups and by one, and in shared memory, where all meet twice, so that a part of the products is not hidden either.
@@ -143,6 +144,21 @@ impl Kind {
             Self::Mixed => [8, 2],
             Self::Converting => [4, 6],
         }
+    }
+
+    /// Forms of one tile that are compiled at most. Where threads do more than multiply that decides, not the order of tiles.
+    pub fn of_tile(self) -> usize {
+        if self == Self::Mixed { 1 } else { 3 }
+    }
+
+    /// So many times as many forms are proposed as are compiled, since some are refused.
+    pub fn proposed(self) -> usize {
+        if self == Self::Mixed { 4 } else { 2 }
+    }
+
+    /// Refusals without a success after which no further form is compiled: the kernel then has no such forms.
+    pub fn refusals(self) -> usize {
+        if self == Self::Mixed { 10 } else { 4 }
     }
 }
 

@@ -15,10 +15,10 @@
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the
 //! limit of time ends it.
 
-mod asked;
 mod beside;
 mod climb;
 mod converting;
+mod extents;
 mod forms;
 mod grants;
 mod pdl;
@@ -51,20 +51,11 @@ const TIME: Duration = Duration::from_secs(30);
 /// After this many candidates without a prediction, no further one is predicted. The candidates are of the same kernel,
 /// and a walk that is given up takes the longest.
 const GIVEN_UP: usize = 2;
-/// Forms of one tile that are compiled at most.
-const OF_TILE: usize = 3;
-/// So many times as many forms are proposed as are compiled, since some are refused: more where threads do more than
-/// multiply.
-const PROPOSED: [usize; 2] = [2, 4];
 /// So many times as many forms are compiled, of a tile and in all, where blocks do unequal work.
 const UNEQUAL: usize = 3;
 /// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees the time of
 /// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
 const GAIN: f64 = 0.03;
-/// Refusals without a success after which no further form is compiled: the kernel then has no such forms. More where
-/// threads do more than multiply.
-const REFUSED: [usize; 2] = [4, 10];
-
 /// Attempts at each proposal: all features, and once without one. Most refusals stay what they are, and other proposals
 /// ask for less.
 const ATTEMPTS: usize = 2;
@@ -179,16 +170,12 @@ struct AsForm {
     key: Key,
     /// How many like it are compiled at most.
     most: usize,
-    /// Registers that a thread is expected to have left, where threads do more than multiply.
+    kind: Kind,
+    /// Registers that a thread is expected to have left; `None` where that says nothing.
     spare: Option<i64>,
 }
 
 impl AsForm {
-    /// Refusals of forms like it after which none is compiled.
-    fn refusals(&self) -> usize {
-        REFUSED[usize::from(self.spare.is_some())]
-    }
-
     /// Whether it lacks what another form lacked: the same tile, or fewer registers.
     fn lacks_what(&self, refused: &Self) -> bool {
         let fewer = self.spare.is_some() && self.spare <= refused.spare;
@@ -269,16 +256,14 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let whole = all.iter().filter(|f| !f.is_shared_out()).map(|f| f.estimate);
     let worth = (1.0 - GAIN) * whole.fold(f64::INFINITY, f64::min);
     for form in all {
-        // Where threads do more than multiply, that decides, and not the order of tiles.
         let mixed = form.kind == Kind::Mixed;
-        let of_tile = if mixed { 1 } else { OF_TILE };
         let alike: &mut usize = tried.entry((form.key().0, mixed && form.key().1)).or_default();
         let kind: &mut usize = &mut of_kind[usize::from(form.is_shared_out())];
         let most = form.most() * wider;
         // Programs cut tiles only where that is expected to be worth it.
         let needless = form.streams && form.estimate >= worth;
         if !search.exhaustive
-            && (*alike >= of_tile * wider || *kind >= PROPOSED[usize::from(mixed)] * most || needless)
+            && (*alike >= form.kind.of_tile() * wider || *kind >= form.kind.proposed() * most || needless)
         {
             continue;
         }
@@ -289,7 +274,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
             *alike += 1;
             *kind += 1;
             let spare = mixed.then_some(form.spare);
-            let as_form = AsForm { key: form.key(), most, spare };
+            let as_form = AsForm { key: form.key(), most, kind: form.kind, spare };
             found.push(Proposal { mapping, floor: form.floor, form: Some(as_form) });
         }
     }
@@ -388,7 +373,7 @@ impl Found {
             Some(form) if proposal.mapping.is_shared_out() => self.shared_out >= form.most,
             Some(form) => {
                 let whole = self.forms - self.shared_out;
-                whole >= form.most || (self.forms == 0 && self.refused.len() >= form.refusals())
+                whole >= form.most || (self.forms == 0 && self.refused.len() >= form.kind.refusals())
             }
             // Where forms compile, the other proposals of a plain product are among them.
             None => self.forms > 0 || (!is_packed(&proposal.mapping) && self.has_packed(&proposal.mapping)),

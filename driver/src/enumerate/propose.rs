@@ -165,11 +165,8 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
             && beside_products(kernel, holder, mma),
         loaded: [1, 2].map(|side| Loaded::of(kernel, &products, side)),
         sums: products.iter().filter(|&&i| begins(kernel, &products, i)).count().max(1),
-        chained: {
-            // Without a loop all products are one chain or none.
-            let together = if holder.is_some() { &products } else { &all };
-            together.iter().any(|&m| is_made_of(kernel, m, together))
-        },
+        // Without a loop all products are one chain or none.
+        chained: is_chain(kernel, if holder.is_some() { &products } else { &all }),
         ragged: holder.is_some_and(|h| {
             let bounds = behind(kernel, kernel.args(h)[..3].to_vec());
             bounds.into_iter().any(|i| kernel.insts[i].op.is_read())
@@ -213,9 +210,10 @@ impl Loaded {
     }
 }
 
-/// Whether an operand of a product depends on one of these.
-fn is_made_of(kernel: &Kernel, mma: Inst, products: &[Inst]) -> bool {
-    behind(kernel, kernel.args(mma)[1..].to_vec()).iter().any(|i| products.contains(i))
+/// Whether an operand of one of these products depends on another one.
+fn is_chain(kernel: &Kernel, products: &[Inst]) -> bool {
+    let operands = products.iter().flat_map(|&i| kernel.args(i)[1..].to_vec()).collect();
+    behind(kernel, operands).iter().any(|i| products.contains(i))
 }
 
 /// Tunables that a proposal may set.

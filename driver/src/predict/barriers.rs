@@ -13,6 +13,26 @@ struct Barrier {
     over: f64,
 }
 
+impl Barrier {
+    /// Arrivals and bytes at a time; whether they end the phase.
+    fn update(&mut self, arrivals: i64, bytes: i64, time: f64) -> bool {
+        self.pending -= arrivals;
+        self.bytes += bytes;
+        self.latest = self.latest.max(time);
+        let over = self.pending <= 0 && self.bytes <= 0;
+        if over {
+            *self = Self {
+                phase: self.phase + 1,
+                pending: self.pending + self.count,
+                over: self.latest,
+                latest: 0.0,
+                ..*self
+            };
+        }
+        over
+    }
+}
+
 /// All barriers of a block.
 #[derive(Default)]
 pub struct Barriers {
@@ -32,31 +52,15 @@ impl Barriers {
     /// to another block: nothing waits for it.
     pub fn update(&mut self, at: i64, arrivals: i64, bytes: i64, time: f64) {
         let Some(b) = self.at.get_mut(&at) else { return };
-        b.pending -= arrivals;
-        b.bytes += bytes;
-        b.latest = b.latest.max(time);
-        if b.pending <= 0 && b.bytes <= 0 {
-            self.ended = true;
-            *b = Barrier {
-                phase: b.phase + 1,
-                pending: b.pending + b.count,
-                over: b.latest,
-                latest: 0.0,
-                ..*b
-            };
-        }
+        self.ended |= b.update(arrivals, bytes, time);
     }
 
     /// Threads come to a barrier that has a number and meets so many; the phase that they come to.
     pub fn come(&mut self, number: i64, threads: i64, meets: i64, time: f64) -> u64 {
-        let b = self.numbered.entry(number).or_default();
+        let new = Barrier { count: meets, pending: meets, ..Barrier::default() };
+        let b = self.numbered.entry(number).or_insert(new);
         let phase = b.phase;
-        b.pending += threads;
-        b.latest = b.latest.max(time);
-        if b.pending >= meets {
-            self.ended = true;
-            *b = Barrier { phase: phase + 1, over: b.latest, ..Barrier::default() };
-        }
+        self.ended |= b.update(threads, 0, time);
         phase
     }
 

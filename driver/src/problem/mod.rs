@@ -17,7 +17,7 @@ mod work;
 
 pub use operands::{Operand, evaluate, extents, operands};
 pub use placed::{BlockWork, behind, depends_on_place, work_by_block};
-pub use sizes::{Scalar, Sizes};
+pub use sizes::{Scalar, Sizes, multiplies};
 pub use touched::touched;
 pub use work::{block_work, elements, multiplications, operand_bits, products, total, visit};
 

@@ -180,7 +180,8 @@ impl std::fmt::Display for Sizes {
     }
 }
 
-fn multiplies(kernel: &Kernel) -> bool {
+/// Whether a kernel has products.
+pub fn multiplies(kernel: &Kernel) -> bool {
     kernel.insts.values().any(|d| matches!(d.op, Op::Mma { .. }))
 }
 

@@ -1,4 +1,4 @@
-//! What a product's kernel is at given sizes with given extents of its tiles: blocks, trips, values that its tunables take.
+//! The extents of a product's tiles at given sizes: the values that are tried, and what they make of blocks and trips.
 
 use super::propose::{Anchor, mapping, set};
 use crate::problem::{BlockWork, Sizes, grid_of, products, total, work_by_block};
