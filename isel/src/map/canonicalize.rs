@@ -95,6 +95,11 @@ impl Rewrite<'_> {
         self.op(v).filter(|_| self.uses.get(&v) == Some(&1))
     }
 
+    /// Whether a value is made in this block, not before a loop.
+    fn is_here(&self, v: Value) -> bool {
+        self.k.def(v).is_some_and(|d| self.k.blocks[self.block].insts.contains(&d))
+    }
+
     /// The operation of a value and its operands.
     fn op(&self, v: Value) -> Option<(Op, Vec<Value>)> {
         let def = self.k.def(v)?;

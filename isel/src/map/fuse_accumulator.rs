@@ -47,10 +47,10 @@ fn fusion(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> 
         let alone = uses.get(&v) == Some(&1) && k.blocks[block].insts.contains(&product);
         // A factor may be a scalar.
         let same = |o: &usize| k.ty(args[*o]) == k.ty(v);
-        let same = others.iter().any(same)
-            && others.iter().all(|o| same(o) || matches!(k.ty(args[*o]), Type::Scalar(_)));
-        let carried = others.iter().any(|&o| is_carried(k, block, args[o], &mut FxHashSet::default()));
-        (nothing && alone && same && carried).then_some(Fusion { sum, product })
+        let fits = others.iter().all(|o| same(o) || matches!(k.ty(args[*o]), Type::Scalar(_)));
+        let mut sums = others.iter().filter(|o| same(o));
+        let carried = sums.any(|&o| is_carried(k, block, args[o], &mut FxHashSet::default()));
+        (nothing && alone && fits && carried).then_some(Fusion { sum, product })
     };
     orders.iter().find_map(fits)
 }

@@ -179,7 +179,8 @@ fn split_all(k: &mut Kernel, block: Block) {
         let Some(kept) = kept(k, select) else { continue };
         let &[condition, x, _] = k.args(select) else { continue };
         let wanted = if kept == x { BinOp::And } else { BinOp::Or };
-        let both = k.def(condition).filter(|&d| k.insts[d].op == Op::Binary(wanted));
+        let alone = |d: &Inst| users(k).get(&k.result(*d)).is_some_and(|u| u.len() == 1);
+        let both = k.def(condition).filter(|&d| k.insts[d].op == Op::Binary(wanted)).filter(alone);
         let known = both.is_some_and(|d| k.args(d).iter().any(|&a| holds(k, a, kept == x).is_some()));
         if let Some(inner) = both.filter(|_| known).and_then(|both| split(k, select, both)) {
             let at = k.blocks[block].insts.iter().position(|&i| i == select).unwrap_or(0);
@@ -189,12 +190,13 @@ fn split_all(k: &mut Kernel, block: Block) {
     }
 }
 
-/// Makes two selects of one whose condition is an `and` or an `or` that nothing else uses. The first one has no place yet.
+/// Makes two selects of one whose condition is an `and` or an `or`, which nothing else may use. The first one has no place
+/// yet.
 fn split(k: &mut Kernel, select: Inst, both: Inst) -> Option<Inst> {
     let &[_, x, y] = k.args(select) else { return None };
     let &[a, b] = k.args(both) else { return None };
     let tiles = [a, b].iter().all(|&v| matches!(k.ty(v), Type::Tile(..)));
-    if !tiles || users(k).get(&k.result(both)).map_or(0, |u| u.len()) != 1 {
+    if !tiles {
         return None;
     }
     let (ty, loc) = (k.ty(k.result(select)), k.insts[select].loc);
@@ -238,7 +240,7 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, kept: Value, guard: &Guard
     }
 }
 
-/// Appends a select to a block. A mask of two conditions becomes two selects.
+/// Appends a select to a block, into which moved what only it needs. A mask of two conditions becomes two selects.
 fn push_selects(k: &mut Kernel, block: Block, select: Inst) {
     let here = k.def(k.args(select)[0]).filter(|d| k.blocks[block].insts.contains(d));
     let both = here.filter(|&d| matches!(k.insts[d].op, Op::Binary(BinOp::And | BinOp::Or)));

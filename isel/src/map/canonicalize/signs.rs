@@ -42,11 +42,12 @@ fn operands(r: &mut Rewrite<'_>, negated: bool, [sum, a, b]: [Value; 3]) -> Opti
 fn without_sign(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
     let ty = r.k.ty(v);
     let (op, args) = r.op(v).filter(|_| ty.elem().is_float())?;
-    // What is rounded for several users is rounded once.
+    // What is rounded for several users, or before a loop, is rounded once.
+    let here = r.is_here(v);
     let moves = matches!(op, Op::Trans(_) | Op::Slice(_) | Op::Reshape);
     match op {
         Op::Unary(UnOp::Neg) => Some(args[0]),
-        op if moves || (op == Op::Cast && r.once(v).is_some()) => {
+        op if moves || (op == Op::Cast && here && r.once(v).is_some()) => {
             let plain = without_sign(r, args[0])?;
             Some(r.push(op, &[plain], ty))
         }
@@ -58,6 +59,5 @@ fn without_sign(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
 fn opposite(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
     let (Op::Mma { negated }, args) = r.once(v)? else { return None };
     let from_zero = constant(r.k, args[0]) == Some(0.0) && r.k.ty(v).elem().is_float();
-    let here = r.k.def(v).is_some_and(|d| r.k.blocks[r.block].insts.contains(&d));
-    (from_zero && here).then(|| r.push(Op::Mma { negated: !negated }, &args, r.k.ty(v)))
+    (from_zero && r.is_here(v)).then(|| r.push(Op::Mma { negated: !negated }, &args, r.k.ty(v)))
 }
