@@ -1,10 +1,10 @@
 //! The graph of one iteration: nodes with a resource and a duration, edges with a latency and a distance.
 
-use crate::analysis::{Access, Graph, global_access, helper_insts, issues, reads_fixed, unit_cycles};
+use crate::analysis::{Graph, helper_insts, issues, reads_fixed, unit_cycles};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::Deadline;
-use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Value};
-use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
+use warplift_ir::machine::{Attr, Block, Buffer, Func, Inst, Program, Span, Value};
+use warplift_ir::target::{Opcode, Row, Target, Unit};
 use warplift_ir::tile::CmpOp;
 
 /// From this many registers on, a product's result is kept only once, because a second copy would not fit.
@@ -45,11 +45,20 @@ pub(super) struct Node {
 
 impl Node {
     /// Adds the following node to this one.
-    fn join(&mut self, other: Self) {
+    pub(super) fn join(&mut self, other: Self) {
         self.insts.extend(other.insts);
         self.busy += other.busy;
         add(&mut self.usage, other.usage);
     }
+}
+
+/// A place to which threads store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stored {
+    /// A buffer in which threads leave each other values, or an operand that they computed.
+    Scratch(Buffer),
+    /// Global memory.
+    Global,
 }
 
 /// Cycles by unit.
@@ -271,8 +280,10 @@ impl Body {
         b.homes();
         b.wholes();
         b.store_edges();
+        b.global_edges();
         b.value_edges();
         b.lifetime_edges();
+        b.in_place_edges();
         b.ring_edges();
         b.lives();
         b.body.registers = limits.registers.saturating_sub(b.invariant_registers());
@@ -344,11 +355,11 @@ struct Fill {
 
 pub(super) struct Build<'p, 'a> {
     inst: Inst,
-    program: &'p Program<'a>,
+    pub program: &'p Program<'a>,
     pub graph: &'p Graph,
     pub func: &'p Func<'a>,
     pub block: Block,
-    limits: &'p Limits<'p>,
+    pub limits: &'p Limits<'p>,
     free: FxHashSet<Inst>,
     /// Instructions of the helper.
     helped: FxHashSet<Inst>,
@@ -359,8 +370,8 @@ pub(super) struct Build<'p, 'a> {
     pub home: FxHashMap<Inst, usize>,
     /// Values that each node reads, by the dependence graph.
     reads: Vec<Vec<Value>>,
-    /// The nodes that fill each buffer to which threads store.
-    pub stores: FxHashMap<Buffer, Vec<usize>>,
+    /// The nodes with the stores of threads to each place.
+    pub stores: FxHashMap<Stored, Vec<usize>>,
 }
 
 impl Build<'_, '_> {
@@ -385,7 +396,7 @@ impl Build<'_, '_> {
                 Opcode::Await => self.wait(inst)?,
                 _ if self.is_small(inst) && self.extends_last(inst) => {}
                 _ if self.joins_loads(inst) => {}
-                _ if let Some(buffer) = self.stored_to(inst) => self.store(inst, buffer),
+                _ if let Some(to) = self.stored_to(inst) => self.store(inst, to),
                 _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads(inst) => {
                     let n = self.body.nodes.len();
                     let read = self.accesses(inst).iter().map(|a| *stage.get(&a.buffer).unwrap_or(&a.buffer));
@@ -446,73 +457,11 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Accesses of an instruction to shared memory.
-    fn accesses(&self, inst: Inst) -> &[Access] {
-        self.graph.accesses_by(self.func, inst)
-    }
-
     /// Whether an instruction works on so little data that it is placed with its neighbours.
-    fn is_small(&self, inst: Inst) -> bool {
+    pub(super) fn is_small(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
         let regs = d.results.iter().map(|&r| self.func.ty(r).regs()).sum::<u32>();
         d.op != Opcode::If && self.is_pure(inst) && regs < LARGE_REGISTERS
-    }
-
-    /// Whether an instruction is a thread's load from global memory.
-    fn loads_globally(&self, inst: Inst) -> bool {
-        let d = &self.func.insts[inst];
-        d.op.effect() == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes)
-    }
-
-    /// Adds a load to preceding loads from the same place, because they are issued one after the other.
-    fn joins_loads(&mut self, inst: Inst) -> bool {
-        let before = self.body.nodes.last().and_then(|n| n.insts.last()).copied();
-        if !before.is_some_and(|b| self.loads_as(b, inst)) {
-            return false;
-        }
-        let (n, node) = (self.body.nodes.len() - 1, self.node(inst, vec![inst]));
-        self.node_of.extend(self.func.insts[inst].results.iter().map(|&r| (r, n)));
-        self.body.nodes[n].join(node);
-        true
-    }
-
-    /// Whether both instructions are threads' loads, from global memory or from the same buffer.
-    fn loads_as(&self, one: Inst, other: Inst) -> bool {
-        let of = |i: Inst| {
-            let d = &self.func.insts[i];
-            let loads = d.op != Opcode::Wgmma && self.reads(i);
-            loads.then(|| self.accesses(i).first().map(|a| a.buffer))
-        };
-        of(one).is_some_and(|from| of(other) == Some(from))
-    }
-
-    /// The buffer to which an instruction stores a part of a computed operand.
-    fn stored_to(&self, inst: Inst) -> Option<Buffer> {
-        let d = &self.func.insts[inst];
-        let scratch = |b: Buffer| self.program.buffers[b].kind == BufferKind::Scratch;
-        match *self.accesses(inst) {
-            [Access { buffer: b, writes: true, .. }] if scratch(b) && d.blocks.is_empty() => Some(b),
-            _ => None,
-        }
-    }
-
-    /// Adds a store. It joins the node of earlier stores to the same buffer, if only small work stands between them.
-    fn store(&mut self, inst: Inst, buffer: Buffer) {
-        let mut node = self.node(inst, vec![inst]);
-        node.latency += u32::from(self.limits.target.row(Opcode::BarSync).latency);
-        let small = |n: &Node| n.insts.iter().all(|&i| self.is_small(i));
-        let before = self.stores.get(&buffer).and_then(|all| all.last()).copied();
-        let before = before.filter(|&n| self.body.nodes[n + 1..].iter().all(small));
-        let Some(n) = before else {
-            self.stores.entry(buffer).or_default().push(self.body.nodes.len());
-            return self.body.nodes.push(node);
-        };
-        let between: Vec<Node> = self.body.nodes.drain(n + 1..).collect();
-        for part in between.into_iter().chain([node]) {
-            let results = part.insts.iter().flat_map(|&i| self.func.insts[i].results);
-            self.node_of.extend(results.map(|&r| (r, n)));
-            self.body.nodes[n].join(part);
-        }
     }
 
     /// Adds a small instruction to the node before it, if that one is small too.
@@ -550,17 +499,6 @@ impl Build<'_, '_> {
         all && awaited.into_iter().all(|i| self.func.insts[i].op.is_async_load())
     }
 
-    /// Whether an instruction reads memory that the loop does not write: a ring, or global memory. Loops that read
-    /// memory that the kernel writes are not rewritten.
-    fn reads(&self, inst: Inst) -> bool {
-        if self.loads_globally(inst) {
-            return true;
-        }
-        let accesses = self.accesses(inst);
-        let ring = |b: Buffer| self.program.buffers[b].kind.is_ring();
-        !accesses.is_empty() && accesses.iter().all(|a| !a.writes && ring(a.buffer))
-    }
-
     /// The wait of a product is a node of its own. Users of the result follow it.
     fn wait(&mut self, inst: Inst) -> Result<(), String> {
         let n = self.body.nodes.len();
@@ -582,11 +520,11 @@ impl Build<'_, '_> {
     }
 
     /// The target's row of an instruction.
-    fn row(&self, inst: Inst) -> &'static Row {
+    pub(super) fn row(&self, inst: Inst) -> &'static Row {
         self.limits.target.row(self.func.insts[inst].op)
     }
 
-    fn node(&self, inst: Inst, insts: Vec<Inst>) -> Node {
+    pub(super) fn node(&self, inst: Inst, insts: Vec<Inst>) -> Node {
         let d = &self.func.insts[inst];
         if let (Opcode::Wgmma, Attr::Wgmma(w)) = (d.op, &d.attr) {
             let rates = &self.limits.target.rates;

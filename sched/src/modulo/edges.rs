@@ -1,7 +1,7 @@
 //! The dependences between the nodes of an iteration, and the lives of fragments. They are edges of the dependence
 //! graph, with latencies.
 
-use super::body::{Build, LARGE_REGISTERS, Life, Wait};
+use super::body::{Build, LARGE_REGISTERS, Life, Stored, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Inst, Value, ValueDef};
 use warplift_ir::target::Opcode;
@@ -48,6 +48,26 @@ impl Build<'_, '_> {
         }
     }
 
+    /// A product adds to its accumulator in place, so whatever else reads that stands before it, as it does in the text.
+    pub(super) fn in_place_edges(&mut self) {
+        let mut edges = Vec::new();
+        for product in 0..self.body.nodes.len() {
+            let Some(acc) = self.accumulator(product) else { continue };
+            for user in (0..product).filter(|&user| self.reads_of(user).contains(&acc)) {
+                edges.push((self.end_of_use(user), product));
+            }
+        }
+        for ((from, wait), to) in edges {
+            self.body.edge(from, to, wait, 0);
+        }
+    }
+
+    /// The accumulator that a node's product overwrites.
+    fn accumulator(&self, node: usize) -> Option<Value> {
+        let d = &self.func.insts[*self.body.nodes[node].insts.last()?];
+        d.args.first().copied().filter(|_| d.op == Opcode::Wgmma)
+    }
+
     fn is_single(&self, v: Value) -> bool {
         let ty = self.func.ty(v);
         let product = |d: Inst| self.func.insts[d].op == Opcode::Wgmma;
@@ -68,11 +88,12 @@ impl Build<'_, '_> {
         }
     }
 
-    /// A product reads the stores of threads after all threads have met. The threads store again when the product is
-    /// complete.
+    /// Products and threads read the stores of threads after all threads have met. The threads store again when that is
+    /// read.
     pub(super) fn store_edges(&mut self) {
         let mut edges = Vec::new();
-        let stores: FxHashSet<usize> = self.stores.values().flatten().copied().collect();
+        let scratch = self.stores.iter().filter(|s| matches!(s.0, Stored::Scratch(_)));
+        let stores: FxHashSet<usize> = scratch.flat_map(|s| s.1).copied().collect();
         for n in 0..self.body.nodes.len() {
             for &inst in &self.body.nodes[n].insts {
                 for (before, distance) in self.graph.follows(self.func, inst) {
@@ -92,6 +113,17 @@ impl Build<'_, '_> {
         edges.dedup();
         for (from, to, wait, distance) in edges {
             self.body.edge(from, to, wait, distance);
+        }
+    }
+
+    /// Stores to global memory keep their order, in an iteration and from one to the next.
+    pub(super) fn global_edges(&mut self) {
+        let all = self.stores.get(&Stored::Global).cloned().unwrap_or_default();
+        for pair in all.windows(2) {
+            self.body.edge(pair[0], pair[1], Wait::End, 0);
+        }
+        if let [first, .., last] = all[..] {
+            self.body.edge(last, first, Wait::End, 1);
         }
     }
 
@@ -131,8 +163,7 @@ impl Build<'_, '_> {
     /// The node at whose start an operand's registers are free. Elementwise work overwrites them on the way. A product
     /// overwrites its accumulator, and holds its other operand until it is complete.
     fn end_of_read(&self, user: usize, v: Value) -> usize {
-        let own = self.body.nodes[user].insts.last().map(|&i| &self.func.insts[i]);
-        if own.is_some_and(|d| d.op == Opcode::Wgmma && d.args.first() == Some(&v)) {
+        if self.accumulator(user) == Some(v) {
             return user;
         }
         self.body.closed.iter().find(|c| c.0 == user).map_or(user, |c| c.1)

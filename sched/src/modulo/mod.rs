@@ -37,6 +37,7 @@ mod body;
 mod choose;
 mod edges;
 mod elementwise_subtiles;
+mod memory;
 mod modulo_expand;
 mod reorder;
 mod search;
