@@ -53,6 +53,18 @@ fn every_kind_of_product_is_shared_out() {
     );
 }
 
+/// Slices take the third dimension of a launch: the last two of the grid become one, of which indices are parts.
+#[test]
+fn a_grid_of_three_dimensions_has_room_for_slices() {
+    let size = [("batch", 3), ("m", 136), ("n", 72), ("k", 264)];
+    let one = "BM = 64, BN = 64, BK = 32\nfor t: consumers 1";
+    for more in
+        [", split_k 3", ", split_k 3\nkernel: persistent, raster band_m 2", ", stream_k\nkernel: persistent"]
+    {
+        check_library("gemm_batched", &format!("{one}{more}"), &size, &EIGHT[..3]);
+    }
+}
+
 #[test]
 fn epilogues_run_once() {
     let size = [("m", 136), ("n", 136), ("k", 264)];
@@ -131,7 +143,6 @@ fn what_cannot_be_shared_out_is_refused() {
     let (start, next) = ("full 0.0", "y = mma x, ta, trans(tb)");
     for (name, mapping, edit, why) in [
         ("gemm", "for t: split_k 1", None, "2 to 256 are possible"),
-        ("gemm_batched", two, None, "none left for the slices"),
         ("gemm", "for t: split_k 2\nkernel: persistent, pingpong 2", None, "teams take whole tiles in turn"),
         (
             "gemm",

@@ -37,6 +37,7 @@ mod derive_counters;
 mod drop_unused;
 mod expand_functions;
 mod fixed_loads;
+mod fold_grid;
 mod fuse_accumulator;
 mod hoist_above_products;
 mod k_blocks;

@@ -127,7 +127,7 @@ fn slice_by_slice(
 }
 
 /// `grid_dim` means the tiles, not the programs that take them.
-fn name_grid(k: &mut Kernel) {
+pub(super) fn name_grid(k: &mut Kernel) {
     let extent = |(inst, d): (Inst, &warplift_ir::tile::InstData)| match d.op {
         Op::GridDim(d) => Some((inst, *k.grid.get(usize::from(d))?)),
         _ => None,

@@ -8,13 +8,15 @@
 //!                                                         if last { store c, f(w[.., 0] + w[.., 1] + ..) }
 //! ```
 //!
-//! The grid's new last dimension is that of slices, or of items. Parts stand side by side in a workspace, and the last
+//! The grid's new last dimension is that of slices, or of items; of three dimensions the last two become one
+//! ([`fold_grid`](super::fold_grid)). Parts stand side by side in a workspace, and the last
 //! block to arrive adds them in a fixed order: the sum does not depend on which block that is. With `stream_k` all this is
 //! under a branch, and a tile that is not cut goes on from the loop. No block waits for
 //! another, so any number of them may run at once. (Stream-K, Osama et al. 2023, section 3, calls the addition a fix-up;
 //! CUTLASS, `include/cutlass/barrier.h`, has the order of memory.)
 
 use super::MapContext;
+use super::fold_grid::do_fold_grid;
 use super::mma_variant::consumers;
 use super::scalar_ops::{I32, ScalarOps, scalar};
 use super::work_items::{MAX_PARTS, Places, WorkItem, section_of_tile, slice_of_tile};
@@ -123,9 +125,6 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str, form: Form) -> std::result::
     let Some(at) = top.iter().position(|&i| loop_name(k, i) == Some(name)) else {
         return Err("it stands inside another loop or branch".to_owned());
     };
-    if k.grid.len() > 2 {
-        return Err("a grid of three dimensions has none left for the slices".to_owned());
-    }
     check_words(mapping, form)?;
     if form == Form::Stream && k.args(top[at])[..2].iter().any(|&bound| !is_of_arguments(k, bound)) {
         return Err("its iterations depend on more than integer arguments: tiles may differ".to_owned());
@@ -289,6 +288,7 @@ struct Parts {
 
 impl Split {
     fn rewrite(&self, k: &mut Kernel) {
+        do_fold_grid(k);
         let entry = k.entry;
         let mut old = std::mem::take(&mut k.blocks[entry].insts);
         let at = old.iter().position(|&i| i == self.looped).unwrap_or(0);
