@@ -49,7 +49,7 @@ pub const PASSES: &[MapPass] = &[
     }),
     each!(
         "plain_accesses",
-        "writes asynchronous copies as loads, and exchanges with their result",
+        "writes asynchronous copies as loads, exchanges with their result, and drops masks that views imply",
         |v, _| { do_plain_accesses(&mut v.kernel) }
     ),
     each!("drop_unused", "drops what nothing uses", |v, _| do_drop_unused(&mut v.kernel)),

@@ -5,11 +5,13 @@
 //!  async_commit     async_wait 1     ─►     (nothing)
 //!  load x[[a, b], j] : f16[64, N]    ─►     load x[rows, j] : f16[64, N]     rows = a .. a + 31, b .. b + 31
 //!  atomic_exchange y[i], t           ─►     old = atomic_exchange y[i], t    nobody takes `old`
+//!  load x[i] where i + iota < n      ─►     load x[i]                        `implied_masks`, if x has n elements
 //! ```
 //!
 //! A copy may read its array anywhere between its start and its wait, so also where it starts. The verifier has checked
 //! that nothing takes its data before a wait. Where products read them, `row_runs` finds the runs of rows again.
 
+use super::implied_masks::drop_implied_masks;
 use crate::tiles::extents;
 use warplift_ir::tile::{
     AtomicOp, BinOp, Block, CmpOp, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value, ValueData, ValueDef,
@@ -17,9 +19,10 @@ use warplift_ir::tile::{
 };
 use warplift_ir::types::Elem;
 
-/// Writes asynchronous copies as loads, runs as tiles of indices, and exchanges with the result that their instructions
-/// have.
+/// Writes asynchronous copies as loads, runs as tiles of indices, exchanges with the result that their instructions have, and
+/// accesses without masks that their views imply.
 pub fn do_plain_accesses(k: &mut Kernel) {
+    drop_implied_masks(k);
     for block in k.blocks.keys().collect::<Vec<_>>() {
         for inst in std::mem::take(&mut k.blocks[block].insts) {
             rewrite(k, block, inst);

@@ -47,6 +47,11 @@ impl Term {
         }
     }
 
+    /// A number.
+    pub fn int(c: i32) -> Rc<Self> {
+        Self::sum([(Vec::new(), c)].into_iter().collect())
+    }
+
     /// The sum of two, the second one times a number.
     pub fn plus(self: &Rc<Self>, other: &Rc<Self>, times: i32) -> Rc<Self> {
         let mut all = self.products();
@@ -58,7 +63,7 @@ impl Term {
     }
 
     /// The product; `None` if it is too long.
-    fn times(self: &Rc<Self>, other: &Rc<Self>) -> Option<Rc<Self>> {
+    pub fn times(self: &Rc<Self>, other: &Rc<Self>) -> Option<Rc<Self>> {
         let (xs, ys) = (self.products(), other.products());
         let mut all: BTreeMap<Vec<Rc<Self>>, i32> = BTreeMap::new();
         for ((a, c), (b, d)) in xs.iter().flat_map(|x| ys.iter().map(move |y| (x, y))) {
@@ -161,7 +166,7 @@ impl<'k> Terms<'k> {
                 _ => {}
             }
             if let Some(c) = self.k.int_const(v) {
-                return Some(Term::sum([(Vec::new(), c as i32)].into_iter().collect()));
+                return Some(Term::int(c as i32));
             }
         }
         let mut args = args;
