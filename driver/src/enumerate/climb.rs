@@ -5,7 +5,7 @@
 //!                 │
 //!  B = 512 ── B = 1024, warps 4 ── B = 2048        one step: half or twice the warps, the next value of a tunable,
 //!                 │                                rows of loops through a ring
-//!              warps 2 ── warps 1                  with products: arrays staged, operands made part by part
+//!              warps 2 ── warps 1                  a loop shared out among blocks; with products: arrays staged, operands made part by part
 //! ```
 //!
 //! Proposals lie around the defaults of a text. What its author did not think of is a few steps away, and a grid of all
@@ -14,8 +14,9 @@
 use super::propose::{self, settable};
 use crate::problem::multiplies;
 use warplift_ir::tile::{
-    ArrayMapping, Depth, Domain, Epilogue, Inst, Kernel, LoopMapping, Mapping, Op, Tunable, Way,
+    ArrayMapping, Depth, Domain, Epilogue, Inst, Kernel, LoopMapping, MAX_SLICES, Mapping, Op, Tunable, Way,
 };
+use warplift_isel::map::can_split_k;
 
 /// Steps at most.
 pub(super) const STEPS: usize = 4;
@@ -26,16 +27,57 @@ const GAIN: f64 = 0.03;
 const GAIN_BESIDE_PRODUCTS: f64 = 0.01;
 /// Warps of a block.
 const WARPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Waves of blocks at most that share out loops, and how many such numbers of slices are tried, the greatest first.
+const SHARED_WAVES: f64 = 8.0;
+const SLICINGS: usize = 4;
 /// Stages of a ring.
 const STAGES: u32 = 4;
 
 /// Mappings that differ from one in one choice.
-pub(super) fn neighbours(kernel: &Kernel, mapping: &Mapping) -> Vec<Mapping> {
+///
+/// `filled`: waves of multiprocessors that the blocks fill, where that is known.
+pub(super) fn neighbours(kernel: &Kernel, mapping: &Mapping, filled: Option<f64>) -> Vec<Mapping> {
     if multiplies(kernel) {
         return ways_beside_products(kernel, mapping);
     }
     let tunables = settable(kernel).into_iter().flat_map(|t| values_beside(kernel, mapping, t));
-    warps_beside(mapping).into_iter().chain(tunables).chain(staged(kernel, mapping)).collect()
+    let shared_out = filled.map_or(Vec::new(), |filled| shared_out(kernel, mapping, filled));
+    let steps = warps_beside(mapping).into_iter().chain(tunables).chain(staged(kernel, mapping));
+    steps.chain(shared_out).collect()
+}
+
+/// A loop's iterations shared out among blocks: so many that they fill the multiprocessors once or a few times, or half or twice
+/// as many as now.
+fn shared_out(kernel: &Kernel, mapping: &Mapping, filled: f64) -> Vec<Mapping> {
+    let loops = kernel.insts.keys().filter_map(|i| warplift_isel::loop_name(kernel, i));
+    let loops = loops.filter(|name| can_split_k(kernel, name));
+    let with = |name: &str, slices: u32| {
+        let mut other = mapping.clone();
+        looped(&mut other, name).split_k = Some(slices);
+        other
+    };
+    let now = mapping.loops.iter().find_map(|(name, l)| Some((name.clone(), l.split_k?)));
+    match now {
+        Some((name, slices)) => {
+            [slices / 2, slices * 2].into_iter().filter(|&n| n > 1).map(|n| with(&name, n)).collect()
+        }
+        None => {
+            let most = SHARED_WAVES / filled.max(f64::MIN_POSITIVE);
+            let slices = (1..u32::BITS - 1).map(|n| 1 << n).take_while(|&n| f64::from(n) <= most);
+            let slices: Vec<u32> = slices.filter(|&n| n <= MAX_SLICES).collect();
+            let last = slices.iter().rev().take(SLICINGS);
+            loops.flat_map(|name| last.clone().map(move |&n| (name, n))).map(|(l, n)| with(l, n)).collect()
+        }
+    }
+}
+
+/// What a mapping says of a loop.
+fn looped<'m>(mapping: &'m mut Mapping, name: &str) -> &'m mut LoopMapping {
+    let at = mapping.loops.iter().position(|l| l.0 == name).unwrap_or_else(|| {
+        mapping.loops.push((name.to_owned(), LoopMapping::default()));
+        mapping.loops.len() - 1
+    });
+    &mut mapping.loops[at].1
 }
 
 /// What a step must gain, of the cycles before it.
@@ -101,10 +143,11 @@ fn values_beside(kernel: &Kernel, mapping: &Mapping, tunable: Tunable) -> Vec<Ma
 
 /// The loops' rows through a ring, if there is a loop that has loads.
 fn staged(kernel: &Kernel, mapping: &Mapping) -> Option<Mapping> {
-    if !mapping.loops.is_empty() || mapping.arrays.iter().any(|a| a.1.way == Way::Staged) {
+    let piped = mapping.loops.iter().any(|l| l.1.pipeline != Depth::default());
+    if piped || mapping.arrays.iter().any(|a| a.1.way == Way::Staged) {
         return None;
     }
-    let mut other = mapping.clone();
+    let (mut other, mut piped) = (mapping.clone(), false);
     for (inst, data) in kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::For)) {
         let loaded = data.blocks.iter().flat_map(|&b| &kernel.blocks[b].insts);
         let loaded = loaded.filter(|&&i| matches!(kernel.insts[i].op, Op::Load));
@@ -112,13 +155,13 @@ fn staged(kernel: &Kernel, mapping: &Mapping) -> Option<Mapping> {
         let arrays: Vec<String> = loaded.filter_map(of).collect();
         let name = warplift_isel::loop_name(kernel, inst).filter(|_| !arrays.is_empty());
         let Some(name) = name else { continue };
-        let looped = LoopMapping { pipeline: Depth::Stages(STAGES), ..LoopMapping::default() };
-        other.loops.push((name.to_owned(), looped));
+        looped(&mut other, name).pipeline = Depth::Stages(STAGES);
+        piped = true;
         for array in arrays {
             if other.arrays.iter().all(|a| a.0 != array) {
                 other.arrays.push((array, ArrayMapping { way: Way::Staged, ..ArrayMapping::default() }));
             }
         }
     }
-    (!other.loops.is_empty()).then_some(other)
+    piped.then_some(other)
 }

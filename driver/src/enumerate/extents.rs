@@ -2,7 +2,7 @@
 
 use super::propose::{Anchor, mapping, set};
 use crate::problem::{BlockWork, Sizes, grid_of, products, total, work_by_block};
-use warplift_ir::tile::{Domain, Kernel, KernelMapping, LoopMapping, Tunable, TunableData};
+use warplift_ir::tile::{Domain, Inst, Kernel, KernelMapping, LoopMapping, Tunable, TunableData};
 
 /// Rows or columns of a tile that are tried where a tunable may have any value.
 const EXTENTS: [i64; 20] =
@@ -37,15 +37,20 @@ impl Asked<'_> {
         let resolved = warplift_isel::map::do_tunables(self.kernel, &mapping).ok()?;
         let grid = grid_of(&resolved, self.sizes)?.map(|g| g as f64);
         let each = (extents.iter().product::<i64>() * self.anchor.count) as f64;
-        // Blocks that have products, and their mean trips.
-        let (blocks, work) = match work_by_block(&resolved, self.sizes, &products, false) {
-            Some(BlockWork::Each(all)) => {
-                let some = all.iter().filter(|&&work| work > 0.0).count() as f64;
-                (some, all.iter().sum::<f64>() / some.max(1.0))
-            }
-            _ => (grid.iter().product(), total(&resolved, self.sizes, products)),
-        };
-        Some(Tried { blocks, columns: grid[1], trips: work / each, resolved })
+        let mean =
+            |cost: &dyn Fn(&Kernel, Inst) -> f64| match work_by_block(&resolved, self.sizes, &cost, false) {
+                // Of blocks that have any.
+                Some(BlockWork::Each(all)) => {
+                    let some = all.iter().filter(|&&work| work > 0.0).count() as f64;
+                    (some, all.iter().sum::<f64>() / some.max(1.0))
+                }
+                _ => (grid.iter().product(), total(&resolved, self.sizes, cost)),
+            };
+        let (blocks, work) = mean(&products);
+        // A block that takes tile after tile counts as so many blocks.
+        let entered = |_: &Kernel, inst: Inst| f64::from(u8::from(Some(inst) == self.anchor.begins));
+        let tiles = mean(&entered).1.max(1.0);
+        Some(Tried { blocks: blocks * tiles, columns: grid[1], trips: work / each / tiles, resolved })
     }
 
     /// The values of each extent.

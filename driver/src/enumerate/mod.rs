@@ -22,12 +22,13 @@ mod extents;
 mod forms;
 mod grants;
 mod pdl;
+mod promises;
 mod propose;
 mod rough;
 mod tiling;
 
 use crate::predict::{Arrays, Prediction, compile_and_predict, floor};
-use crate::problem::{Problem, Sizes};
+use crate::problem::{Problem, Sizes, grid_of};
 use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Limits, Options};
 use converting::Converting;
@@ -206,8 +207,11 @@ pub fn choose(
     if let Some(chosen) = tuned(kernel, sizes, target, options, search) {
         return Ok(chosen);
     }
-    let (proposals, passed_over) = proposals(kernel, sizes, target, search);
-    let anchor = propose::anchor(kernel, &search.grants);
+    // Proposals follow from what is loaded and multiplied, however the text guards it.
+    let mut plain = kernel.clone();
+    warplift_isel::map::drop_implied_masks(&mut plain);
+    let (proposals, passed_over) = proposals(&plain, sizes, target, search);
+    let anchor = propose::anchor(&plain, &search.grants);
     let climbs = !search.exhaustive && anchor.is_none_or(|a| !a.chained);
     let bounds = if search.exhaustive { Bounds::NONE } else { Bounds::USUAL };
     let time = search.time.unwrap_or(TIME);
@@ -243,7 +247,7 @@ fn tuned(
 
 /// Proposals in the order in which they are tried, and how many forms were left out.
 fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -> (Vec<Proposal>, usize) {
-    let obeys = |m: &Mapping| verify_mapping(kernel, m, target).is_ok();
+    let obeys = |m: &Mapping| promises::is_legal(kernel, m, sizes, target);
     let anchor = propose::anchor(kernel, &search.grants);
     let all = anchor.as_ref().map_or(Vec::new(), |a| forms(kernel, a, sizes, target, &search.defines));
     let mut found: Vec<Proposal> = Vec::new();
@@ -281,13 +285,20 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let left_out = number - found.len();
     let mut others = mappings(kernel, target, &search.grants);
     others.sort_by_key(|m| !is_packed(m));
-    for mut mapping in others {
-        propose::set(&mut mapping, &search.defines);
+    // What no mapping keeps is for the launch to refuse.
+    let kept =
+        |m: &Mapping| promises::kept(kernel, m.clone(), sizes, target).filter(|m| has(m, &search.defines));
+    others.iter_mut().for_each(|m| propose::set(m, &search.defines));
+    for mapping in others {
+        let mapping = kept(&mapping).unwrap_or(mapping);
         if found.iter().all(|p| p.mapping != mapping) {
             let problem = Problem::new(kernel, &mapping, sizes.clone());
             let floor = problem.map_or(0.0, |p| floor(&p, &Arrays::new(), target).cycles);
             found.push(Proposal { mapping, floor, form: None });
         }
+    }
+    if found.iter().any(|p| obeys(&p.mapping)) {
+        found.retain(|p| obeys(&p.mapping));
     }
     (found, left_out)
 }
@@ -442,9 +453,11 @@ impl Found {
         for _ in 0..climb::STEPS {
             let Some(best) = self.first() else { return };
             let (rank, from) = (self.ranks[best], self.candidates[best].clone());
-            for mapping in climb::neighbours(kernel, &from.mapping) {
+            let filled =
+                blocks(kernel, &from.mapping, launch.0).map(|n| n / f64::from(launch.1.multiprocessors));
+            for mapping in climb::neighbours(kernel, &from.mapping, filled) {
                 let legal =
-                    has(&mapping, bounds.defines) && verify_mapping(kernel, &mapping, launch.1).is_ok();
+                    has(&mapping, bounds.defines) && promises::is_legal(kernel, &mapping, launch.0, launch.1);
                 if !legal || tried.contains(&mapping) || bounds.are_over(start) {
                     continue;
                 }
@@ -509,6 +522,12 @@ pub(crate) fn slowed(
 ) -> f64 {
     let work = p.floor.products / p.cycles.max(1.0);
     rough::slowed(p.cycles, work, rough::power(kernel, mapping, target, sizes), target)
+}
+
+/// Blocks of a launch.
+fn blocks(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> Option<f64> {
+    let problem = Problem::new(kernel, mapping, sizes.clone()).ok()?;
+    Some(grid_of(&problem.resolved, sizes)?.iter().map(|&n| n as f64).product())
 }
 
 /// Whether a mapping's tunables have these values.

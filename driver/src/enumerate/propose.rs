@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Two kinds of tunables are set: those that have a domain, and those that provably tile (`tiling`). Tunables that say
-//! what is computed (an extent of a view, a promise about an argument) keep their defaults.
+//! what is computed (an extent of a view, a promise about an argument where no domain is given) keep their defaults. Where a
+//! domain is given, the promise says which of its values fit the sizes.
 
 use super::grants::Grants;
 use super::tiling::tiles;
@@ -16,8 +17,9 @@ use crate::problem::{behind, depends_on_place};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
-    ArrayMapping, Depth, Dim, Domain, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op,
-    ParamData, Places, Products, Raster, Tunable, TunableData, UnOp, Value, Way, verify_mapping,
+    ArrayMapping, Depth, Dim, Domain, Epilogue, Inst, InstData, Kernel, KernelMapping, LoopMapping, Mapping,
+    Op, ParamData, Places, Products, Raster, Tunable, TunableData, UnOp, Value, ValueDef, Way,
+    verify_mapping,
 };
 
 /// A tile of a product: rows, columns, depth, and warpgroups that compute.
@@ -73,6 +75,8 @@ pub(super) const ACCUMULATORS: i64 = 200;
 pub(super) struct Anchor<'a> {
     /// The loop.
     pub holder: Option<Inst>,
+    /// The loop, if its sums begin with it and not in a loop around it.
+    pub begins: Option<Inst>,
     /// The loop's counter.
     pub counter: Option<&'a str>,
     /// Tunables of rows, columns and depth that may be set.
@@ -157,6 +161,7 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
     let default = |t: Tunable| kernel.tunables[t].default;
     Some(Anchor {
         holder,
+        begins: holder.filter(|&h| kernel.args(h)[3..].iter().all(|&v| kernel.def(v).is_some())),
         counter,
         free: dims.map(|d| Some(&kernel.tunables[free(d)?])),
         fixed: dims.map(|d| if free(d).is_some() { None } else { d.resolve(default).map(i64::from) }),
@@ -210,10 +215,27 @@ impl Loaded {
     }
 }
 
-/// Whether an operand of one of these products depends on another one.
+/// Whether an operand of one of these products depends on another one, of the same iteration or of the one before.
 fn is_chain(kernel: &Kernel, products: &[Inst]) -> bool {
-    let operands = products.iter().flat_map(|&i| kernel.args(i)[1..].to_vec()).collect();
-    behind(kernel, operands).iter().any(|i| products.contains(i))
+    let mut operands: Vec<Value> = products.iter().flat_map(|&i| kernel.args(i)[1..].to_vec()).collect();
+    let mut known = FxHashSet::default();
+    while !operands.is_empty() {
+        let found = behind(kernel, operands.clone());
+        if found.iter().any(|i| products.contains(i)) {
+            return true;
+        }
+        let named = found.iter().flat_map(|&i| kernel.args(i)).copied().chain(operands);
+        operands = named.filter_map(|v| carried(kernel, v)).filter(|&v| known.insert(v)).collect();
+    }
+    false
+}
+
+/// What an iteration passes on for a parameter of a loop's body.
+fn carried(kernel: &Kernel, v: Value) -> Option<Value> {
+    let ValueDef::Param(body, n) = kernel.values[v].def else { return None };
+    let looped = |d: &InstData| matches!(d.op, Op::For) && d.blocks.contains(&body);
+    let next = (n as usize).checked_sub(1).filter(|_| kernel.insts.values().any(looped))?;
+    kernel.yields(body).get(next).copied()
 }
 
 /// Tunables that a proposal may set.
@@ -223,20 +245,21 @@ pub(super) fn settable(kernel: &Kernel) -> Vec<Tunable> {
     kernel.tunables.keys().filter(|t| !kept.contains(t) && may(t)).collect()
 }
 
-/// Tunables that say what is computed: those in extents of views and in promises about arguments.
+/// Tunables that say what is computed: those in extents of views, and those without a domain in promises about arguments.
 fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
     let decided = kernel.settled(|t| kernel.tunables[t].default).asserts;
-    let roots = kernel.insts.iter().filter(|(i, d)| match d.op {
-        Op::View { .. } => true,
-        Op::Assert(_) => !decided.contains(i),
-        _ => false,
-    });
-    let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
-    let dims = behind(kernel, roots).into_iter().filter_map(|inst| match kernel.insts[inst].op {
-        Op::Dim(d) => Some(d),
-        _ => None,
-    });
-    dims.flat_map(Dim::tunables).collect()
+    let dims = |of: &dyn Fn(Inst, &Op) -> bool| {
+        let roots = kernel.insts.iter().filter(|(i, d)| of(*i, &d.op));
+        let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
+        let dims = behind(kernel, roots).into_iter().filter_map(|inst| match kernel.insts[inst].op {
+            Op::Dim(d) => Some(d),
+            _ => None,
+        });
+        dims.flat_map(Dim::tunables).collect::<Vec<_>>()
+    };
+    let promised = dims(&|inst, op| matches!(op, Op::Assert(_)) && !decided.contains(&inst)).into_iter();
+    let promised = promised.filter(|&t| kernel.tunables[t].domain == Domain::Any);
+    dims(&|_, op| matches!(op, Op::View { .. })).into_iter().chain(promised).collect()
 }
 
 /// Whether a tile is loaded, or is a view of a loaded tile.

@@ -209,7 +209,7 @@ fn a_choice_without_products_goes_on_from_its_proposals() {
     let search = Search { defines, ..Search::default() };
     let given = choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap().best.mapping;
     assert_eq!((given.tunable("BN"), given.tunable("BM")), (Some(64), Some(2)), "{given}");
-    let steps = climb::neighbours(&kernel, &mappings(&kernel, &SM90A, &Grants::default())[0]);
+    let steps = climb::neighbours(&kernel, &mappings(&kernel, &SM90A, &Grants::default())[0], None);
     let differ = |m: &Mapping| steps.iter().filter(|other| *other == m).count() == 1;
     assert!(steps.len() >= 4 && steps.iter().all(differ), "{steps:?}");
 }
@@ -312,6 +312,44 @@ fn a_part_of_a_wave_is_shared_out() {
         let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap();
         assert_eq!(chosen.best.mapping.is_streamed(), streams, "{text} {}", chosen.best.mapping);
     }
+}
+
+fn chosen(kernel: &Kernel, sizes: &str) -> Chosen {
+    let sizes = Sizes::nominal(kernel).overridden(kernel, sizes).unwrap();
+    choose(kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap()
+}
+
+/// Also without products, and where the grid has three dimensions already.
+#[test]
+fn few_blocks_share_out_what_only_adds_up() {
+    for (name, sizes, gain) in [("row_sum", "m=1,n=1000000", 5.0), ("gemm_batched", "3x16x16x65536", 4.0)] {
+        let all = chosen(&kernel(name), sizes);
+        assert!(all.best.mapping.is_shared_out(), "{name}: {}", all.best.mapping);
+        let whole = all.others.iter().filter(|c| !c.mapping.is_shared_out()).map(|c| c.cycles);
+        assert!(whole.fold(f64::INFINITY, f64::min) > gain * all.best.cycles, "{name}");
+    }
+}
+
+/// `n % BN == 0` is asked of whoever launches it, so sizes decide which values of BN may be chosen.
+#[test]
+fn what_is_promised_of_sizes_holds_for_the_choice() {
+    let text = "kernel rows(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 64) {
+        tunable BM in {1, 2, 4} = 4, BN in {64, 128, 256, 512, 1024} = 1024
+        grid cdiv(m, BM)
+        assert n % BN == 0
+        gx = view x : f32[m, n]  gy = view y : f32[m]  i = block_index
+        s = for t in 0..n / BN carry s0 = full 0.0 : f32[BM] {
+            yield s0 + reduce_sum(load gx[i*BM, t*BN] : f32[BM, BN], 1)
+        }
+        store gy[i*BM], s }";
+    let kernel = parse_file(text, "").unwrap().kernels.remove(0);
+    for n in [192, 512, 1024] {
+        let all = chosen(&kernel, &format!("m=65536,n={n}"));
+        let holds = |m: &Mapping| n % m.tunable("BN").unwrap_or(1024) == 0;
+        assert!(all.candidates().all(|c| holds(&c.mapping)), "{n}");
+    }
+    // What no value keeps is for the launch to refuse.
+    assert!(!chosen(&kernel, "m=64,n=100").others.is_empty());
 }
 
 #[test]

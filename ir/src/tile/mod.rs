@@ -42,7 +42,7 @@ pub use settled::{Settled, Unmet, whole_number};
 pub use suggest::{did_you_mean, nearest};
 pub use tunable::{Constant, ConstantData, Domain, TunableData};
 pub use typing::{MAX_GRID, TypeError, Types};
-pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};
+pub use verify::{MAX_BLOCK_DEPTH, MAX_SLICES, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};
 
 use crate::types::Elem;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap, SecondaryMap, entity_impl};

@@ -34,7 +34,19 @@ type Known = (i64, SmallVec<[Tunable; 2]>);
 impl Kernel {
     /// The asserts that these values of the tunables decide.
     pub fn settled(&self, value: impl Fn(Tunable) -> i64) -> Settled {
+        self.settled_with(value, |_| None)
+    }
+
+    /// The asserts that these values of the tunables and of arguments decide.
+    pub fn settled_with(
+        &self,
+        value: impl Fn(Tunable) -> i64,
+        argument: impl Fn(&str) -> Option<i64>,
+    ) -> Settled {
         let mut known: SecondaryMap<Value, Option<Known>> = SecondaryMap::new();
+        for param in &self.params {
+            known[param.value] = argument(&param.name).map(|number| (number, SmallVec::new()));
+        }
         let mut settled = Settled::default();
         // In loops and branches an assert may never be reached.
         for &inst in &self.blocks[self.entry].insts {
@@ -185,6 +197,14 @@ mod tests {
         assert_eq!(messages(512)[0], "`assert 128 % BN == 0` does not hold for BN = 512");
         let wide = "`assert 2 * (BN + 1) >= BM` does not hold for BN = 128, BM = 1000: wide";
         assert_eq!(messages(128), [wide]);
+    }
+
+    #[test]
+    fn arguments_decide_what_is_promised_of_them() {
+        let k = kernel("assert n % BN == 0");
+        let of = |bn: i64, n: i64| k.settled_with(|_| bn, |name| (name == "n").then_some(n)).unmet;
+        assert!(of(64, 192).is_empty());
+        assert_eq!(of(128, 192)[0].message, "`assert n % BN == 0` does not hold for BN = 128");
     }
 
     #[test]

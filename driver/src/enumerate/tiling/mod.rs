@@ -16,6 +16,9 @@ use rustc_hash::FxHashMap;
 use warplift_ir::tile::{BinOp, Dim, Inst, Kernel, Op, Tunable, Type, Value};
 use warplift_isel::facts::launch_expr;
 
+/// Steps of arithmetic that are compared, such as those of `i * BM + 1`.
+const ALIKE: u32 = 4;
+
 /// Whether a tunable provably only cuts the problem into tiles.
 pub(super) fn tiles(kernel: &Kernel, tunable: Tunable) -> bool {
     let mut uses: FxHashMap<Value, Vec<(Inst, usize)>> = FxHashMap::default();
@@ -318,7 +321,17 @@ impl Tiling<'_> {
 
     fn same(&self, a: Value, b: Value) -> bool {
         let expr = |v| launch_expr(self.kernel, v);
-        a == b || expr(a).is_some() && expr(a) == expr(b)
+        a == b || expr(a).is_some() && expr(a) == expr(b) || self.is_made_alike(a, b, ALIKE)
+    }
+
+    /// Whether two scalars are made in the same way of the same, in so many steps.
+    fn is_made_alike(&self, a: Value, b: Value, steps: u32) -> bool {
+        let Some((x, y)) = self.kernel.def(a).zip(self.kernel.def(b)).filter(|_| steps > 0) else {
+            return a == b;
+        };
+        let made = matches!(self.op(x), Op::Binary(_) | Op::Dim(_) | Op::Int(_)) && self.op(x) == self.op(y);
+        let both = self.kernel.args(x).iter().zip(self.kernel.args(y));
+        a == b || made && both.into_iter().all(|(&a, &b)| self.is_made_alike(a, b, steps - 1))
     }
 
     /// The extent of a view along a dimension.

@@ -53,7 +53,7 @@ const LIBRARY_PROVED: &str = "\
     embedding: BM BN
     gather_rows: BM BP
     gemm: BM BN BK
-    gemm_alpha_beta:
+    gemm_alpha_beta: BM BN BK
     gemm_any: BM BN BK
     gemm_batched: BM BN BK
     gemm_bf16: BM BN BK

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 /// Limit on the stages of a loop's rings. Barriers alone would fill shared memory long before.
 const MAX_STAGES: u32 = 256;
 /// Blocks that share out a loop at most: more than any chip runs at once, and few enough to add their parts one by one.
-const MAX_SLICES: u32 = 256;
+pub const MAX_SLICES: u32 = 256;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
 /// Tiles of the widest band. A wider one would overflow the index arithmetic.

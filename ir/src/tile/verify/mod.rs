@@ -12,7 +12,7 @@ mod asynchronous;
 mod mapping;
 mod regions;
 
-pub use mapping::verify_mapping;
+pub use mapping::{MAX_SLICES, verify_mapping};
 
 use super::typing::{Typing, same_type};
 use super::*;
