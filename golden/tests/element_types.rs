@@ -75,7 +75,7 @@ fn set(name: &str) -> BTreeSet<&'static str> {
 fn types(cell: &'static str) -> BTreeSet<&'static str> {
     let (some, others) = cell.split_once(", not ").unwrap_or((cell, ""));
     let mut all: BTreeSet<&str> = quoted(some).collect();
-    for name in some.split(", ").filter(|n| ["numbers", "floats", "integers", "held"].contains(n)) {
+    for name in some.split(", ").filter(|n| ["numbers", "floats", "integers", "held", "long"].contains(n)) {
         all.extend(set(name));
     }
     quoted(others).for_each(|t| assert!(all.remove(t), "{cell}"));
@@ -85,7 +85,7 @@ fn types(cell: &'static str) -> BTreeSet<&'static str> {
 /// What the page says an operation compiles with.
 fn promised(operation: &str) -> BTreeSet<&'static str> {
     if ALL_HELD.contains(&operation) {
-        return set("held");
+        return set("held").union(&set("long")).copied().collect();
     }
     let table =
         PAGE.split("| operation | gives | compiles with |").nth(1).unwrap().split("\n\n").next().unwrap();

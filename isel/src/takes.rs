@@ -8,7 +8,7 @@ use crate::rows::{binary_row, fma_row, is_half, kind, natural, reduced, unary_ro
 use crate::{IselError, Result};
 use warplift_ir::machine::Ty;
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Kernel, Op, Type, UnOp};
+use warplift_ir::tile::{AtomicOp, BinOp, CmpOp, Inst, Kernel, Op, ReduceOp, Type, UnOp};
 use warplift_ir::types::Elem;
 
 /// Bits of an element of a tile at most: that of a register.
@@ -65,7 +65,7 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
     let wide = if is_half(elem) { Elem::F32 } else { elem };
     let either = |has: &dyn Fn(Elem) -> bool| has(elem) || has(wide);
     if is_long(elem) {
-        return moves_long(op);
+        return moves_long(op) || has_words(op);
     }
     match *op {
         // `map` makes arithmetic of it.
@@ -141,24 +141,41 @@ pub(crate) fn check_width(k: &Kernel, order: &[Inst]) -> Result<()> {
     }
 }
 
-fn is_long(elem: Elem) -> bool {
+/// Whether an element is an integer of 64 bits.
+pub(crate) fn is_long(elem: Elem) -> bool {
     matches!(elem, Elem::Int(64) | Elem::Uint(64))
 }
 
-/// Whether an operation takes tiles of 64-bit integers, with which nothing is computed.
-fn moves_long(op: &Op) -> bool {
-    op.is_read() || matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex | Op::Rearrange)
+/// Whether `map` writes an operation on tiles of 64-bit integers with words.
+fn has_words(op: &Op) -> bool {
+    match op {
+        Op::Binary(op) => !matches!(op, BinOp::Div | BinOp::CeilDiv | BinOp::Rem),
+        Op::Unary(op) => matches!(op, UnOp::Neg | UnOp::Abs | UnOp::Not),
+        Op::Compare(_) | Op::Select | Op::Full | Op::Gather(_) | Op::Reduce(ReduceOp::Sum, _) => true,
+        Op::Trans(_) | Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Slice(_) => true,
+        Op::Rearrange | Op::Join | Op::Split => true,
+        _ => false,
+    }
 }
 
-/// Refuses to compute with tiles of 64-bit integers.
+/// Whether an operation takes tiles of 64-bit integers: `map` writes arithmetic with words, and joins and parts these.
+fn moves_long(op: &Op) -> bool {
+    let joins = matches!(op, Op::Full | Op::Binary(BinOp::Or | BinOp::Shl | BinOp::Shr));
+    let moves = matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex);
+    op.is_read() || joins || moves
+}
+
+/// Refuses what has no form with words.
 fn check_long(k: &Kernel, order: &[Inst]) -> Result<()> {
     let long = |v: &&warplift_ir::tile::Value| matches!(k.ty(**v), Type::Tile(e, _) if is_long(e));
     let touched = |i: Inst| k.args(i).iter().chain(k.results(i)).find(long);
-    let computes = |i: &Inst| !moves_long(&k.insts[*i].op) && !matches!(k.insts[*i].op, Op::Yield);
+    let carries = |op: &Op| matches!(op, Op::Yield | Op::For | Op::If | Op::While);
+    let computes = |i: &Inst| !moves_long(&k.insts[*i].op) && !carries(&k.insts[*i].op);
     match order.iter().copied().filter(computes).find_map(|i| Some((i, *touched(i)?))) {
         Some((inst, v)) => {
             let message = format!(
-                "`{}` of tiles of {} does not compile: `load`, `store`, indices and casts of them do; `cast` to i32",
+                "`{}` of tiles of {} does not compile: all but divisions, scans, atomics and other reductions than sums does; \
+                 `cast` to i32",
                 k.insts[inst].op.name(),
                 k.ty(v).elem()
             );

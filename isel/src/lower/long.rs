@@ -1,18 +1,24 @@
 //! Tiles of 64-bit integers: what frameworks hand over as indices. They are loaded, stored, converted to and from 32
-//! bits, and made indices; nothing is computed with them.
+//! bits, and made indices. Arithmetic is written with words before (`map/expand_long.rs`), which are taken and joined here.
 //!
 //! ```text
 //!  ids : i64[N]     registers  low 0, high 0, low 1, high 1, ..
 //!  cast(ids, i32)   low 0, low 1, ..
+//!  ids >> 32        high 0, sign 0, ..        ids << 32        0, low 0, ..
 //!  to_index(ids)    low | (high != 0 ? -1 : 0) | (low >> 31): what i32 does not hold as an index is -1
 //! ```
 
 use super::Lower;
 use crate::Result;
+use crate::takes::is_long;
+use crate::tiles::constant;
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Value};
 use warplift_ir::types::Elem;
+
+/// Bits of a word.
+const WORD: f64 = 32.0;
 
 /// The low or high registers of a fragment of 64-bit elements.
 fn halves(high: bool) -> IndexMap {
@@ -65,6 +71,41 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// Words shifted by a word, and the bits of two tiles.
+    pub(super) fn long_binary(&mut self, result: Value, op: BinOp, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        let x = self.materialize(args[0], result)?;
+        let regs = self.result_regs(result)?;
+        let zero = self.at().imm(0);
+        let zeros = [(zero, IndexMap::Whole)];
+        let r = match (op, constant(self.k, args[1])) {
+            (BinOp::Or, _) => {
+                let y = self.materialize(args[1], result)?;
+                self.repeat(Opcode::Or, Attr::None, &[(x, IndexMap::EACH), (y, IndexMap::EACH)], regs)
+            }
+            (BinOp::Shl, Some(WORD)) => {
+                let low = self.repeat(Opcode::Mov, Attr::None, &zeros, regs / 2);
+                let high = self.repeat(Opcode::Mov, Attr::None, &[(x, halves(false))], regs / 2);
+                self.interleaved(low, high)
+            }
+            (BinOp::Shr, Some(WORD)) => {
+                let low = self.repeat(Opcode::Mov, Attr::None, &[(x, halves(true))], regs / 2);
+                let sign = self.at().imm(31);
+                let high = match elem.is_signed() {
+                    true => {
+                        let each = [(low, IndexMap::EACH), (sign, IndexMap::Whole)];
+                        self.repeat(Opcode::ShrS32, Attr::None, &each, regs / 2)
+                    }
+                    false => self.repeat(Opcode::Mov, Attr::None, &zeros, regs / 2),
+                };
+                self.interleaved(low, high)
+            }
+            _ => return self.refuse_tiles(elem),
+        };
+        self.set(result, r);
+        Ok(())
+    }
+
     /// The elements of two fragments in turn.
     fn interleaved(&mut self, low: machine::Value, high: machine::Value) -> machine::Value {
         let n = self.func.ty(low).regs() as u16;
@@ -72,9 +113,4 @@ impl Lower<'_, '_> {
             (0..n).flat_map(|r| [self.pick(low, vec![r]), self.pick(high, vec![r])]).collect();
         self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(2 * n)]))
     }
-}
-
-/// Whether an element is an integer of 64 bits.
-pub(super) fn is_long(elem: Elem) -> bool {
-    matches!(elem, Elem::Int(64) | Elem::Uint(64))
 }

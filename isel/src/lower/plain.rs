@@ -10,11 +10,11 @@
 
 use super::coords::register_coord;
 use super::indexed::Each;
-use super::long::is_long;
 use super::{Low, Lower, View};
 use crate::Result;
 use crate::facts::lies_inside;
 use crate::plan::Fill;
+use crate::takes::is_long;
 use crate::tiles::{accessed, extents};
 use crate::vector::{is_equal_along, vector_elements};
 use crate::window::Window;

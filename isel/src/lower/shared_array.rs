@@ -10,11 +10,11 @@
 //! the other digits (Linear Layouts, section 4.1; Hexcute, section 4, `shared_tensor`).
 
 use super::coords::{Shifts, add_shifts};
-use super::long::is_long;
 use super::view::{Placed, View};
 use super::{Low, Lower};
 use crate::Result;
 use crate::facts::SHARED_ALIGN;
+use crate::takes::is_long;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use warplift_ir::layout::{Axis, Layout, Step};

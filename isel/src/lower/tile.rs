@@ -6,11 +6,11 @@
 
 use super::bytes::is_to_bytes;
 use super::half::PAIR_LOW;
-use super::long::is_long;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{binary_row, float_bits, fma_row, is_half, kind, natural, unary_row};
 use crate::takes;
+use crate::takes::is_long;
 use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
@@ -163,6 +163,9 @@ impl Lower<'_, '_> {
     }
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
+        if is_long(self.k.ty(result).elem()) {
+            return self.long_binary(result, op, args);
+        }
         if self.tile_test(result, op, args)? || self.tile_sum(result, op, args)? {
             return Ok(());
         }

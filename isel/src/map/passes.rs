@@ -93,6 +93,9 @@ pub const PASSES: &[MapPass] = &[
     each!("mask_to_branch", "puts a mask under a branch that is rarely taken", |v, _| {
         do_mask_to_branch(&mut v.kernel)
     }),
+    each!("expand_long", "writes arithmetic of 64-bit integers with words of 32 bits", |v, _| {
+        do_expand_long(&mut v.kernel)
+    }),
     each!("widen", "converts narrow elements before arithmetic on them", |v, _| { do_widen(&mut v.kernel) }),
     MapPass {
         parts: &[Feature::SmemStaging],

@@ -1,0 +1,96 @@
+//! Arithmetic of 64-bit integers in tiles, as emitted, in the simulator against the interpreter, on numbers whose low words
+//! carry, whose signs differ, and on the least and the greatest.
+
+use warplift::ir::target::SM90A;
+use warplift::{Options, compile};
+use warplift_golden::given::{Given, check, parsed};
+
+/// Pairs of numbers: all of some edges, and others.
+fn numbers() -> (Vec<i64>, Vec<i64>) {
+    let words = [0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x1_0000_0000, i64::MIN, i64::MAX];
+    let edges = [&[0, 1, -1, 2, 31, 32, 33, 63, 64, 65][..], &words].concat();
+    let mut state = 0x1234_5678_9abc_def1_u64;
+    let mut other = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state ^ state >> 29) as i64
+    };
+    (0..256).map(|n| (edges[n / 16], edges[n % 16])).chain((0..256).map(|_| (other(), other()))).unzip()
+}
+
+/// Words of what is computed from 512 pairs, in rows of 64. Whole numbers would be compared as floats.
+fn text(elem: &str, body: &str) -> String {
+    format!(
+        "kernel long(px: ptr<{elem}> align 16, py: ptr<{elem}> align 16, low: ptr<u32> align 16, high: ptr<u32> align 16) {{
+            grid 1
+            gx = view px : {elem}[8, 64]  gy = view py : {elem}[8, 64]
+            gl = view low : u32[8, 64]  gh = view high : u32[8, 64]
+            x = load gx[0, 0] : {elem}[8, 64]
+            y = load gy[0, 0] : {elem}[8, 64]
+            z = {body}
+            store gl[0, 0], cast(z, u32)
+            store gh[0, 0], cast(z >> 32, u32)
+        }}
+        mapping long {{ kernel: warps 4 }}"
+    )
+}
+
+fn right(elem: &str, body: &str) {
+    let (x, y) = numbers();
+    check(&text(elem, body), &[], &[("px", Given::I64(&x)), ("py", Given::I64(&y))]);
+}
+
+#[test]
+fn arithmetic_of_64_bits() {
+    for elem in ["i64", "u64"] {
+        for body in
+            ["x + y", "x - y", "x * y", "mulhi(x, y)", "min(x, y)", "max(x, y)", "x & y", "x | y", "x ^ y"]
+        {
+            right(elem, body);
+        }
+        for body in
+            ["!x", "x << y", "x >> y", "x << 7", "x >> 40", "x >> 32", "x + 5000000000", "(x - 1) * y + x"]
+        {
+            right(elem, body);
+        }
+    }
+    for body in ["-x", "abs(x)", "cast(cast(x, i32), i64) * y", "x - cast(cast(y, u32), i64)"] {
+        right("i64", body);
+    }
+}
+
+#[test]
+fn comparisons_of_64_bits() {
+    for elem in ["i64", "u64"] {
+        for compare in ["<", "<=", ">", ">=", "==", "!="] {
+            right(elem, &format!("select(x {compare} y, x, y + 1)"));
+        }
+    }
+}
+
+#[test]
+fn what_moves_elements_moves_both_words() {
+    for body in [
+        "trans(trans(x) + trans(y))",
+        "x + expand_dims(reduce_sum(y, 1), 1)",
+        "x * expand_dims(reduce_sum(y, 0), 0)",
+        "x + full 3 : i64[8, 64]",
+        "rearrange(x) + y",
+        "reshape (reshape (x ^ y) : i64[512]) : i64[8, 64]",
+        "gather(x, (iota 1 : i32[8, 64]) ^ 3, 1)",
+        "for t in 0..3 carry s = x { yield s * 3 + y }",
+        "if 2 > 1 { yield x } else { yield y }",
+    ] {
+        right("i64", body);
+    }
+}
+
+/// A division, a scan, or a maximum along a dimension has no form with words.
+#[test]
+fn what_has_no_words_is_refused() {
+    for body in ["x / y", "x % y", "scan_sum(x, 1)", "x + expand_dims(reduce_max(y, 1), 1)"] {
+        let (kernel, mapping) = parsed(&text("i64", body));
+        let error = compile(&kernel, &mapping, &SM90A, &Options::default());
+        let why = error.map_or_else(|e| e.to_string(), |_| "it compiles".to_owned());
+        assert!(why.contains("of tiles of i64 does not compile: all but divisions"), "{body}: {why}");
+    }
+}

@@ -1,0 +1,427 @@
+//! Arithmetic of 64-bit integers in tiles, written with words of 32 bits: no register of a fragment is wider.
+//!
+//! ```text
+//!  x + y     ─►   low = xl + yl     carry = low < xl     high = xh + yh + carry      x + y = high << 32 | low
+//!  x < y     ─►   xh < yh | (xh == yh & xl < yl)          only the high words have a sign
+//!  trans(x)  ─►   trans(xl), trans(xh)                    what moves elements moves both words
+//! ```
+//!
+//! The low word is `cast(x, u32)`, the high one `cast(x >> 32, u32)`. These, and `high << 32 | low`, are all that `lower` knows of
+//! such tiles ([`long`](crate::lower), beside loads, stores and conversions). Words that were just made are not taken apart
+//! again. (Expansion of integers that no register holds, as in the type legalization of other compilers.)
+
+use super::drop_unused::do_drop_unused;
+use crate::takes::is_long;
+use crate::tiles::{extents, with_elem};
+use rustc_hash::FxHashMap;
+use warplift_ir::tile::{
+    BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, ReduceOp, Type, UnOp, Value, ValueDef, ValueList,
+};
+use warplift_ir::types::Elem;
+
+/// A word, and a scalar of two.
+const U32: Elem = Elem::Uint(32);
+const LONG: Type = Type::Scalar(Elem::I64);
+/// So many numbers of 16 bits have a sum of 32 bits.
+const SUMMED: u32 = 1 << 16;
+
+/// The low and the high word of each element.
+type Words = [Value; 2];
+
+/// Writes arithmetic of 64-bit tiles with 32-bit ones. What it has no form for stays, and is refused later.
+pub fn do_expand_long(k: &mut Kernel) {
+    let long = |k: &Kernel, v: Value| matches!(k.ty(v), Type::Tile(e, _) if is_long(e));
+    let computes = |k: &Kernel, i: Inst| k.args(i).iter().chain(k.results(i)).any(|&v| long(k, v));
+    if !k.insts.keys().any(|i| computes(k, i)) {
+        return;
+    }
+    let mut words = FxHashMap::default();
+    for block in k.blocks.keys().collect::<Vec<_>>() {
+        for inst in std::mem::take(&mut k.blocks[block].insts) {
+            let loc = k.insts[inst].loc;
+            let computes = computes(k, inst);
+            let mut e = Expand { k, block, loc, words: &mut words };
+            if !computes || e.expand(inst).is_none() {
+                k.blocks[block].insts.push(inst);
+            }
+        }
+    }
+    do_drop_unused(k);
+}
+
+/// Appends to a block.
+struct Expand<'k> {
+    k: &'k mut Kernel,
+    block: Block,
+    loc: Loc,
+    /// Words of values that were made of words.
+    words: &'k mut FxHashMap<Value, Words>,
+}
+
+impl Expand<'_> {
+    /// Writes an instruction with words; `None` if there is no form for it.
+    fn expand(&mut self, inst: Inst) -> Option<()> {
+        let args = self.k.args(inst).to_vec();
+        let results = self.k.results(inst).to_vec();
+        let op = self.k.insts[inst].op.clone();
+        match op {
+            Op::Compare(cmp) => {
+                let [x, y] = [
+                    self.words(args[0], self.k.ty(results[0]))?,
+                    self.words(args[1], self.k.ty(results[0]))?,
+                ];
+                let signed = self.k.ty(args[0]).elem().is_signed();
+                let holds = self.compare(cmp, x, y, signed);
+                return self.becomes(results[0], holds);
+            }
+            Op::Reduce(ReduceOp::Sum, d) => return self.reduce_sum(args[0], d, results[0]),
+            Op::Split => {
+                let [low, high] = self.words(args[0], self.k.ty(args[0]))?;
+                let types = [with_elem(self.k.ty(results[0]), U32); 2];
+                let [low, high] = [low, high].map(|w| {
+                    let made = self.k.append_inst(self.block, Op::Split, &[w], &types, &[], self.loc);
+                    self.k.results(made).to_vec()
+                });
+                results.iter().enumerate().for_each(|(n, &r)| self.packs(r, [low[n], high[n]]));
+                return Some(());
+            }
+            _ => {}
+        }
+        let &[result] = &results[..] else { return None };
+        let ty = self.k.ty(result);
+        let words = match op {
+            Op::Binary(op) => {
+                let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];
+                let signed = self.k.ty(result).elem().is_signed();
+                self.binary(op, x, y, signed)?
+            }
+            Op::Full => self.scalar_words(args[0], with_elem(ty, U32))?,
+            Op::Unary(UnOp::Not) => self.words(args[0], ty)?.map(|w| self.unary(UnOp::Not, w)),
+            Op::Unary(UnOp::Neg) => self.negated(args[0], ty)?,
+            Op::Unary(UnOp::Abs) if !ty.elem().is_signed() => self.words(args[0], ty)?,
+            Op::Unary(UnOp::Abs) => {
+                let (own, negated) = (self.words(args[0], ty)?, self.negated(args[0], ty)?);
+                let zero = self.number(0, own[0]);
+                let negative = self.compare(CmpOp::Lt, own, [zero; 2], true);
+                self.choose(negative, negated, own)
+            }
+            Op::Select => {
+                let [x, y] = [self.words(args[1], ty)?, self.words(args[2], ty)?];
+                self.choose(args[0], x, y)
+            }
+            Op::Trans(_) | Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Slice(_) | Op::Rearrange => {
+                self.words(args[0], ty)?.map(|w| self.like(&op, &[w], result))
+            }
+            Op::Gather(_) => self.words(args[0], ty)?.map(|w| self.like(&op, &[w, args[1]], result)),
+            Op::Join => {
+                let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];
+                [0, 1].map(|n| self.like(&op, &[x[n], y[n]], result))
+            }
+            _ => return None,
+        };
+        self.packs(result, words);
+        Some(())
+    }
+
+    fn binary(&mut self, op: BinOp, x: Words, y: Words, signed: bool) -> Option<Words> {
+        Some(match op {
+            BinOp::Add => self.sum(x, y),
+            BinOp::Sub => self.difference(x, y),
+            BinOp::Mul => self.product(x, y),
+            BinOp::MulHi => self.high_product(x, y, signed),
+            BinOp::And | BinOp::Or | BinOp::Xor => [0, 1].map(|n| self.op(op, x[n], y[n])),
+            BinOp::Min | BinOp::Max => {
+                let cmp = if op == BinOp::Min { CmpOp::Lt } else { CmpOp::Gt };
+                let first = self.compare(cmp, x, y, signed);
+                self.choose(first, x, y)
+            }
+            BinOp::Shl => {
+                let n = self.amount(y);
+                self.shifted_left(x, n)
+            }
+            BinOp::Shr => {
+                let n = self.amount(y);
+                self.shifted_right(x, n, signed)
+            }
+            BinOp::Div | BinOp::CeilDiv | BinOp::Rem => return None,
+        })
+    }
+
+    fn sum(&mut self, x: Words, y: Words) -> Words {
+        let low = self.op(BinOp::Add, x[0], y[0]);
+        let carry = self.below(low, x[0]);
+        let high = self.op(BinOp::Add, x[1], y[1]);
+        [low, self.op(BinOp::Add, high, carry)]
+    }
+
+    fn difference(&mut self, x: Words, y: Words) -> Words {
+        let low = self.op(BinOp::Sub, x[0], y[0]);
+        let borrow = self.below(x[0], y[0]);
+        let high = self.op(BinOp::Sub, x[1], y[1]);
+        [low, self.op(BinOp::Sub, high, borrow)]
+    }
+
+    /// The product of two words, in two.
+    fn whole_product(&mut self, x: Value, y: Value) -> Words {
+        [self.op(BinOp::Mul, x, y), self.op(BinOp::MulHi, x, y)]
+    }
+
+    fn product(&mut self, x: Words, y: Words) -> Words {
+        let [low, high] = self.whole_product(x[0], y[0]);
+        let [a, b] = [(x[0], y[1]), (x[1], y[0])].map(|(x, y)| self.op(BinOp::Mul, x, y));
+        let both = self.op(BinOp::Add, a, b);
+        [low, self.op(BinOp::Add, high, both)]
+    }
+
+    /// The upper half of 128 bits: of words without signs, less the other factor for each negative one.
+    fn high_product(&mut self, x: Words, y: Words, signed: bool) -> Words {
+        let zero = self.number(0, x[0]);
+        let carried = self.op(BinOp::MulHi, x[0], y[0]);
+        let [a, b] = [(x[0], y[1]), (x[1], y[0])].map(|(x, y)| self.whole_product(x, y));
+        let middle = self.sum([a[0], zero], [b[0], zero]);
+        let middle = self.sum(middle, [carried, zero]);
+        let top = self.whole_product(x[1], y[1]);
+        let top = [a[1], b[1], middle[1]].into_iter().fold(top, |top, w| self.sum(top, [w, zero]));
+        if !signed {
+            return top;
+        }
+        [(x, y), (y, x)].into_iter().fold(top, |top, (of, other)| {
+            let negative = self.compare(CmpOp::Lt, of, [zero; 2], true);
+            let less = self.choose(negative, other, [zero; 2]);
+            self.difference(top, less)
+        })
+    }
+
+    fn negated(&mut self, x: Value, shape: Type) -> Option<Words> {
+        let x = self.words(x, shape)?;
+        let zero = self.number(0, x[0]);
+        Some(self.difference([zero; 2], x))
+    }
+
+    /// The number of bits to shift by in one word: 64 where it is more than a word holds.
+    fn amount(&mut self, y: Words) -> Value {
+        let [zero, most] = [0, 64].map(|n| self.number(n, y[0]));
+        let large = self.test(CmpOp::Ne, y[1], zero);
+        self.select(large, most, y[0])
+    }
+
+    /// Words shifted by more than they have are 0, so that of `32 - n` and `n - 32` bits one gives nothing.
+    fn shifted_left(&mut self, x: Words, n: Value) -> Words {
+        let (from_low, beyond) = self.across(n);
+        let parts = [(BinOp::Shl, x[1], n), (BinOp::Shr, x[0], from_low), (BinOp::Shl, x[0], beyond)];
+        [self.op(BinOp::Shl, x[0], n), self.any_bits(parts)]
+    }
+
+    fn shifted_right(&mut self, x: Words, n: Value, signed: bool) -> Words {
+        let (from_high, beyond) = self.across(n);
+        let parts = [(BinOp::Shr, x[0], n), (BinOp::Shl, x[1], from_high)];
+        if !signed {
+            let low = self.any_bits([parts[0], parts[1], (BinOp::Shr, x[1], beyond)]);
+            return [low, self.op(BinOp::Shr, x[1], n)];
+        }
+        // Of a signed word the sign is left.
+        let near = self.any_bits(parts);
+        let far = self.arithmetic_shift(x[1], beyond);
+        let word = self.number(32, n);
+        let is_near = self.test(CmpOp::Lt, n, word);
+        [self.select(is_near, near, far), self.arithmetic_shift(x[1], n)]
+    }
+
+    /// `32 - n` and `n - 32`.
+    fn across(&mut self, n: Value) -> (Value, Value) {
+        let word = self.number(32, n);
+        (self.op(BinOp::Sub, word, n), self.op(BinOp::Sub, n, word))
+    }
+
+    fn any_bits<const N: usize>(&mut self, parts: [(BinOp, Value, Value); N]) -> Value {
+        let parts = parts.map(|(op, x, n)| self.op(op, x, n));
+        parts[1..].iter().fold(parts[0], |all, &part| self.op(BinOp::Or, all, part))
+    }
+
+    fn arithmetic_shift(&mut self, x: Value, n: Value) -> Value {
+        let [x, n] = [x, n].map(|v| self.cast(v, Elem::I32));
+        let shifted = self.op(BinOp::Shr, x, n);
+        self.cast(shifted, U32)
+    }
+
+    fn compare(&mut self, cmp: CmpOp, x: Words, y: Words, signed: bool) -> Value {
+        let (cmp, x, y) = match cmp {
+            CmpOp::Gt => (CmpOp::Lt, y, x),
+            CmpOp::Ge => (CmpOp::Le, y, x),
+            other => (other, x, y),
+        };
+        let low = self.test(cmp, x[0], y[0]);
+        match cmp {
+            CmpOp::Eq | CmpOp::Ne => {
+                let high = self.test(cmp, x[1], y[1]);
+                self.op(if cmp == CmpOp::Eq { BinOp::And } else { BinOp::Or }, low, high)
+            }
+            _ => {
+                let sign = if signed { Elem::I32 } else { U32 };
+                let [a, b] = [x[1], y[1]].map(|w| self.cast(w, sign));
+                let less = self.test(CmpOp::Lt, a, b);
+                let equal = self.test(CmpOp::Eq, x[1], y[1]);
+                let low = self.op(BinOp::And, equal, low);
+                self.op(BinOp::Or, less, low)
+            }
+        }
+    }
+
+    /// The sum along a dimension: halves of low words have sums of 32 bits.
+    fn reduce_sum(&mut self, x: Value, d: u8, result: Value) -> Option<()> {
+        if extents(self.k, x)[usize::from(d)] > SUMMED {
+            return None;
+        }
+        let [low, high] = self.words(x, self.k.ty(x))?;
+        let [half, ones] = [16, 0xffff].map(|n| self.number(n, low));
+        let parts = [self.op(BinOp::And, low, ones), self.op(BinOp::Shr, low, half), high];
+        let op = Op::Reduce(ReduceOp::Sum, d);
+        let [first, second, high] = parts.map(|p| self.like(&op, &[p], result));
+        let [zero, half] = [0, 16].map(|n| self.number(n, first));
+        let second = self.shifted_left([second, zero], half);
+        let low = self.sum([first, high], second);
+        self.packs(result, low);
+        Some(())
+    }
+
+    /// The words of a tile, or of a scalar as a tile of this shape; `None` of a scalar whose words are not known.
+    fn words(&mut self, v: Value, shape: Type) -> Option<Words> {
+        let ty = with_elem(shape, U32);
+        if let Some(&known) = self.words.get(&v).filter(|_| matches!(self.k.ty(v), Type::Tile(..))) {
+            return Some(known);
+        }
+        let full = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Full));
+        match (self.k.ty(v), full) {
+            (Type::Scalar(_), _) => self.scalar_words(v, ty),
+            (_, Some(full)) => self.scalar_words(self.k.args(full)[0], ty),
+            _ => Some(self.taken_apart(v)),
+        }
+    }
+
+    /// The words of a number, or of what was a word.
+    fn scalar_words(&mut self, v: Value, ty: Type) -> Option<Words> {
+        if let Some(&known) = self.words.get(&v) {
+            return Some(known.map(|w| self.make(Op::Full, &[w], ty)));
+        }
+        if let Some(c) = self.k.int_const(v) {
+            return Some([c, c >> 32].map(|c| self.full(i64::from(c as u32), ty)));
+        }
+        let cast = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Cast))?;
+        let from = self.k.args(cast)[0];
+        let sign = match self.k.ty(from) {
+            Type::Scalar(Elem::Int(32)) => {
+                let bits = self.make(Op::Int(31), &[], Type::Scalar(Elem::I32));
+                self.make(Op::Binary(BinOp::Shr), &[from, bits], Type::Scalar(Elem::I32))
+            }
+            Type::Scalar(U32) => self.make(Op::Int(0), &[], Type::Scalar(U32)),
+            _ => return None,
+        };
+        Some([from, sign].map(|w| {
+            let w = self.cast(w, U32);
+            self.make(Op::Full, &[w], ty)
+        }))
+    }
+
+    fn taken_apart(&mut self, v: Value) -> Words {
+        let ty = self.k.ty(v);
+        let word = self.full(32, ty);
+        let above = self.make(Op::Binary(BinOp::Shr), &[v, word], ty);
+        [self.cast(v, U32), self.cast(above, U32)]
+    }
+
+    /// Lets an old result be made of these words.
+    fn packs(&mut self, result: Value, words: Words) {
+        self.words.insert(result, words);
+        let ty = self.k.ty(result);
+        if let Type::Scalar(elem) = ty {
+            return self.packs_scalar(result, elem, words);
+        }
+        let [low, high] = words.map(|w| self.make(Op::Cast, &[w], ty));
+        let word = self.full(32, ty);
+        let above = self.make(Op::Binary(BinOp::Shl), &[high, word], ty);
+        self.defines(result, Op::Binary(BinOp::Or), &[above, low]);
+    }
+
+    /// A scalar has sums and products.
+    fn packs_scalar(&mut self, result: Value, elem: Elem, words: Words) {
+        let [low, high] = words.map(|w| self.make(Op::Cast, &[w], LONG));
+        let word = self.make(Op::Int(1 << 32), &[], LONG);
+        let above = self.make(Op::Binary(BinOp::Mul), &[high, word], LONG);
+        if elem.is_signed() {
+            return self.defines(result, Op::Binary(BinOp::Add), &[above, low]);
+        }
+        let both = self.make(Op::Binary(BinOp::Add), &[above, low], LONG);
+        self.defines(result, Op::Cast, &[both]);
+    }
+
+    /// Lets an old result be the result of a new instruction.
+    fn defines(&mut self, result: Value, op: Op, args: &[Value]) {
+        let made = self.k.append_inst(self.block, op, args, &[], &[], self.loc);
+        self.k.insts[made].results = ValueList::from_slice(&[result], &mut self.k.pool);
+        self.k.values[result].def = ValueDef::Result(made, 0);
+    }
+
+    /// Lets an old result be what was made last.
+    fn becomes(&mut self, result: Value, made: Value) -> Option<()> {
+        let def = self.k.def(made)?;
+        self.k.insts[def].results = ValueList::from_slice(&[result], &mut self.k.pool);
+        self.k.values[result].def = ValueDef::Result(def, 0);
+        Some(())
+    }
+
+    fn make(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
+        let made = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
+        self.k.result(made)
+    }
+
+    /// The operation on words, with a result of the old one's shape.
+    fn like(&mut self, op: &Op, args: &[Value], result: Value) -> Value {
+        let ty = with_elem(self.k.ty(result), U32);
+        self.make(op.clone(), args, ty)
+    }
+
+    fn op(&mut self, op: BinOp, x: Value, y: Value) -> Value {
+        let ty = self.k.ty(x);
+        self.make(Op::Binary(op), &[x, y], ty)
+    }
+
+    fn unary(&mut self, op: UnOp, x: Value) -> Value {
+        let ty = self.k.ty(x);
+        self.make(Op::Unary(op), &[x], ty)
+    }
+
+    fn cast(&mut self, x: Value, to: Elem) -> Value {
+        let ty = self.k.ty(x);
+        if ty.elem() == to { x } else { self.make(Op::Cast, &[x], with_elem(ty, to)) }
+    }
+
+    fn test(&mut self, cmp: CmpOp, x: Value, y: Value) -> Value {
+        let ty = with_elem(self.k.ty(x), Elem::Bool);
+        self.make(Op::Compare(cmp), &[x, y], ty)
+    }
+
+    fn select(&mut self, condition: Value, x: Value, y: Value) -> Value {
+        let ty = self.k.ty(x);
+        self.make(Op::Select, &[condition, x, y], ty)
+    }
+
+    fn choose(&mut self, condition: Value, x: Words, y: Words) -> Words {
+        [0, 1].map(|n| self.select(condition, x[n], y[n]))
+    }
+
+    /// 1 where `x < y`, else 0.
+    fn below(&mut self, x: Value, y: Value) -> Value {
+        let (less, [one, zero]) = (self.test(CmpOp::Lt, x, y), [1, 0].map(|n| self.number(n, x)));
+        self.select(less, one, zero)
+    }
+
+    /// A word in every element of a tile of the same shape.
+    fn number(&mut self, n: i64, like: Value) -> Value {
+        self.full(n, with_elem(self.k.ty(like), U32))
+    }
+
+    fn full(&mut self, n: i64, ty: Type) -> Value {
+        let scalar = self.make(Op::Int(n), &[], Type::Scalar(ty.elem()));
+        if matches!(ty, Type::Scalar(_)) { scalar } else { self.make(Op::Full, &[scalar], ty) }
+    }
+}
