@@ -28,6 +28,7 @@ enum Kind {
     Gather,
     ViewAs,
     Shared,
+    Long,
 }
 
 const TAME: &[(usize, Kind)] = &[
@@ -45,6 +46,7 @@ const TAME: &[(usize, Kind)] = &[
     (1, Kind::Join),
     (1, Kind::Scalar),
     (1, Kind::Shared),
+    (1, Kind::Long),
 ];
 
 const WILD: &[(usize, Kind)] = &[
@@ -86,6 +88,7 @@ impl Generator<'_> {
             Kind::Iota => self.iota(x),
             Kind::Scalar => self.scalar()?,
             Kind::Shared => self.through_shared(x)?,
+            Kind::Long => self.long(x)?,
             other => self.moved(other, x),
         }
         Ok(())
@@ -204,6 +207,35 @@ impl Generator<'_> {
         };
         let args = if self.choices.chance(1, 3) { [y, x] } else { [x, y] };
         self.apply(Op::Binary(op), &args, None);
+        Ok(())
+    }
+
+    /// Arithmetic of 64 bits on integers of 32, and 32 of its bits. Nothing else sees what lies between.
+    fn long(&mut self, x: Value) -> Result<()> {
+        let (Type::Tile(elem @ (Elem::Int(32) | Elem::Uint(32)), shape), exact) =
+            (self.ty(x), self.range(x).error == 0.0)
+        else {
+            return Ok(());
+        };
+        if !exact {
+            return Ok(());
+        }
+        let long = self.choices.of(&[Elem::I64, Elem::Uint(64)]);
+        let cast = self.b.inst(Op::Cast, &[x], Some(Type::Tile(long, shape)))?;
+        let mut v = self.b.results(cast)[0];
+        for _ in 0..1 + self.choices.below(3) {
+            let by = self.choices.of(&[3, 0x1_0000_0001, 5_000_000_019, i64::MAX, i64::MIN + 1]);
+            let by = self.b.int(by, long)?;
+            let all = [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::MulHi, BinOp::Xor, BinOp::Min, BinOp::Max];
+            let op = self.choices.of(&all);
+            v = self.b.binary(op, v, by)?;
+        }
+        let by = self.choices.of(&[0, 7, 31, 32, 40]);
+        let by = self.b.int(by, long)?;
+        let v = self.b.binary(BinOp::Shr, v, by)?;
+        let cast = self.b.inst(Op::Cast, &[v], Some(Type::Tile(elem, shape)))?;
+        let bits = self.b.results(cast)[0];
+        self.keep(bits, Range::whole(f64::from(i32::MIN), f64::from(u32::MAX)));
         Ok(())
     }
 
