@@ -141,7 +141,6 @@ fn what_cannot_be_streamed_is_refused() {
         ("gemm", with(", pingpong 2"), None, "teams take whole tiles in turn"),
         ("gemm", with(", epilogue warps"), None, "only the last block of a tile"),
         ("gemm", with("").replace("stream_k", "stream_k, split_k 2"), None, "use one of the two"),
-        ("gemm_batched", with(""), None, "none left for the slices"),
         ("gemm", with(""), Some(("0..cdiv(k, BK)", "0..cdiv(k, BK) - i")), "tiles may differ"),
         ("gemm", with(""), Some(("full 0.0", "full 1.0")), "`x` does not start at zero"),
     ] {

@@ -4,6 +4,7 @@
 //!  y = erf(x)        ─►     e = exp2(|x| (c0 + c1 |x| + .. + c4 |x|^4))       erfc(|x|), to 2^-20
 //!                           y = select(x < 0, -(1 - e), 1 - e)
 //!  a, b = split(x)   ─►     a = reshape slice(x, [.., 0]), b = reshape slice(x, [.., 1])
+//!  y = slice(x, [0, 3]) : f32[16, 8]  ─►  y = gather(x, iota + 3, 1)          it lies across the parts that threads hold
 //!  y = cast(c, f16), c truth  ─►  y = cast(select(c, full 1.0, 0.0), f16)       c = cast(x, bool)  ─►  c = x != 0
 //!  print "t", n, x    ─►     print "t", n      print "t", x, iota 0, iota 1        what a thread holds, with its indices
 //! ```
@@ -15,7 +16,7 @@
 
 use super::persist::rename;
 use crate::takes::takes;
-use crate::tiles::with_elem;
+use crate::tiles::{extents, with_elem};
 use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, Op, Shape, Type, UnOp, Value, ValueList};
 use warplift_ir::types::Elem;
 
@@ -38,6 +39,7 @@ pub fn do_expand_functions(k: &mut Kernel) {
             match k.insts[inst].op {
                 _ if !expands(k, inst) => k.blocks[block].insts.push(inst),
                 Op::Split => split(k, block, inst),
+                Op::Slice(_) => slice(k, block, inst),
                 Op::Print(_) => print(k, block, inst),
                 Op::Cast => Steps { k, block, inst }.expand_truth(),
                 _ => Steps { k, block, inst }.expand_erf(),
@@ -49,6 +51,10 @@ pub fn do_expand_functions(k: &mut Kernel) {
 fn expands(k: &Kernel, inst: Inst) -> bool {
     match k.insts[inst].op {
         Op::Split => takes(&Op::Split, k.ty(k.args(inst)[0]).elem()),
+        Op::Slice(_) => {
+            let gathered = takes(&Op::Gather(0), k.ty(k.result(inst)).elem());
+            gathered && (0..).zip(extents(k, k.result(inst))).any(|(d, _)| is_across(k, inst, d))
+        }
         Op::Unary(UnOp::Erf) => compiles(k, inst),
         Op::Cast => is_truth(k, inst),
         Op::Print(_) => k.args(inst).iter().any(|&v| matches!(k.ty(v), Type::Tile(..))),
@@ -72,6 +78,47 @@ fn split(k: &mut Kernel, block: Block, inst: Inst) {
         k.names[new] = k.names[old].clone();
         rename(k, &[(old, new)]);
     }
+}
+
+/// Whether a slice begins or ends between the parts of its extent along a dimension, inside what a thread may hold.
+fn is_across(k: &Kernel, inst: Inst, d: usize) -> bool {
+    let Op::Slice(from) = &k.insts[inst].op else { return false };
+    let (part, whole) = (extents(k, k.result(inst))[d], extents(k, k.args(inst)[0])[d]);
+    from[d].constant().is_some_and(|from| !from.is_multiple_of(part) || !whole.is_multiple_of(part))
+}
+
+/// Appends a slice whose elements are gathered along the dimensions in which it lies across parts.
+fn slice(k: &mut Kernel, block: Block, inst: Inst) {
+    let Op::Slice(mut from) = k.insts[inst].op.clone() else { return };
+    let (old, mut tile) = (k.result(inst), k.args(inst)[0]);
+    let part = extents(k, old);
+    for d in (0..part.len()).filter(|&d| is_across(k, inst, d)).collect::<Vec<_>>() {
+        tile = gathered(k, (block, inst), tile, d, (from[d], part[d]));
+        from[d] = Dim::new(0);
+    }
+    let ty = k.ty(old);
+    let new = append(k, (block, inst), Op::Slice(from), &[tile], ty);
+    k.names[new] = k.names[old].clone();
+    rename(k, &[(old, new)]);
+}
+
+/// Appends a gather of so many elements along a dimension, from one on.
+fn gathered(k: &mut Kernel, at: (Block, Inst), tile: Value, d: usize, (from, part): (Dim, u32)) -> Value {
+    let mut dims: Vec<Dim> = extents(k, tile).into_iter().map(Dim::new).collect();
+    dims[d] = Dim::new(part);
+    let shape = Shape::new(&dims).expect("the rank of a tile that is there");
+    let (elem, index) = (k.ty(tile).elem(), Type::Tile(Elem::I32, shape));
+    let place = append(k, at, Op::Iota(d as u8), &[], index);
+    let first = append(k, at, Op::Dim(from), &[], Type::Scalar(Elem::I32));
+    let first = append(k, at, Op::Full, &[first], index);
+    let index = append(k, at, Op::Binary(BinOp::Add), &[place, first], index);
+    append(k, at, Op::Gather(d as u8), &[tile, index], Type::Tile(elem, shape))
+}
+
+/// Appends an instruction at the place of another one.
+fn append(k: &mut Kernel, (block, inst): (Block, Inst), op: Op, args: &[Value], ty: Type) -> Value {
+    let made = k.append_inst(block, op, args, &[ty], &[], k.insts[inst].loc);
+    k.result(made)
 }
 
 /// Appends a print of the scalars, and one of each tile with the tiles of its indices.
