@@ -33,6 +33,30 @@ struct Case {
     tolerance: f64,
 }
 
+/// The first iteration's product under a branch.
+const FIRST: Words = &[(
+    "y = mma x, ta, trans(tb)",
+    "y = if t == 0 {
+            yield mma zero, ta, trans(tb)
+        } else {
+            yield mma x, ta, trans(tb)
+        }",
+)];
+/// Columns guarded by what the views say, and rows of the result.
+const MASKED: Words = &[
+    ("f16[BM, BK]\n", "f16[BM, BK] where t*BK + iota 1 : i32[BM, BK] < k\n"),
+    ("f16[BN, BK]\n", "f16[BN, BK] where iota 1 : i32[BN, BK] < k - t*BK\n"),
+    ("cast(acc, f16)", "cast(acc, f16) where i*BM + iota 0 : i32[BM, BN] < m"),
+];
+/// A product only where there is depth, as there always is.
+const GUARDED: Words = &[(
+    "y = mma x, ta, trans(tb)",
+    "y = if t*BK < k {
+            yield mma x, ta, trans(tb)
+        } else {
+            yield x
+        }",
+)];
 /// Scores as `K Q^T`, with sums and maxima over the other dimension.
 const SCORES: Words = &[
     ("zero = full 0.0 : f32[BM, BN]", "zero = full 0.0 : f32[BN, BM]"),
@@ -445,6 +469,22 @@ const CASES: &[Case] = &[
         words: &[SUMMED],
         sizes: &["m=130,n=264,k=136"],
         large: ("m=4096,n=4096,k=4096", 1.05),
+        tolerance: 0.0,
+    },
+    Case {
+        name: "the first product under a branch of its own, masks that say what views say",
+        text: GEMM,
+        words: &[FIRST, MASKED],
+        sizes: &["m=130,n=264,k=136", "m=1,n=8,k=0"],
+        large: ("m=4096,n=4096,k=4096", 1.01),
+        tolerance: 0.0,
+    },
+    Case {
+        name: "a guard of each iteration",
+        text: GEMM,
+        words: &[GUARDED],
+        sizes: &["m=130,n=264,k=136"],
+        large: ("m=4096,n=4096,k=4096", 1.01),
         tolerance: 0.0,
     },
     Case {

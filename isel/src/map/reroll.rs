@@ -4,12 +4,14 @@
 //! ```text
 //!  loads ahead         x = f(0)  for t in 0..n carry a = x { .. a ..  yield f(t + 1) }     ─►  for t in 0..n { a = f(t) .. a .. }
 //!  first one peeled    y = g(0, z)  for t in 1..n carry x = y { yield g(t, x) }            ─►  for t in 0..max(n, 1) carry x = z ..
+//!  first one a branch  `decided_branches`
 //!  split               for t in 0..h carry ..  for t in h..n carry ..                      ─►  for t in 0..max(h, n) carry ..
 //! ```
 //!
 //! Equality is that of [`terms`](super::terms). A carried load that moves back an iteration reads the same: nothing
 //! writes its memory.
 
+use super::decided_branches::inline_decided_branches;
 use super::drop_unused::do_drop_unused;
 use super::persist::rename;
 use super::prefetch_next_tile::copy;
@@ -23,11 +25,9 @@ use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value, ValueDef, ValueLi
 
 /// Rewrites the loops of products.
 pub fn do_reroll(k: &mut Kernel) {
+    let mut changed = inline_decided_branches(k);
     let loops: Vec<Inst> = program_order(k).into_iter().filter(|&i| is_loop_of_products(k, i)).collect();
-    if loops.is_empty() {
-        return;
-    }
-    let (written, mut changed) = (written(k), false);
+    let written = written(k);
     for &looped in &loops {
         while let Some(n) = (0..carried(k, looped)).find(|&n| is_ahead(k, &written, looped, n)) {
             put_back(k, looped, n);

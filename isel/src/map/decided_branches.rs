@@ -1,0 +1,104 @@
+//! Branches in a loop that its counter decides, or that decide nothing.
+//!
+//! ```text
+//!  for t in 0..n carry x = z { y = if t == 0 { g(0, z) } else { g(t, x) } }     ─►  for t in 0..n carry x = z { y = g(t, x) }
+//!  for t in 0..cdiv(n, B) { if t*B < n { .. } else { .. } }                     ─►  the first side: it is below in each
+//! ```
+//!
+//! In the first iteration the counter is where the loop starts, and carried values are what it starts with. Where both sides are
+//! then the same [`terms`](super::terms), the branch was peeled by hand, and its usual side is right in every iteration.
+
+use super::persist::rename;
+use super::terms::Terms;
+use crate::facts::is_never_negative;
+use crate::tiles::{program_order, written};
+use rustc_hash::FxHashSet;
+use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Value};
+
+/// Puts the side that is always right in the place of such branches. Returns whether there were any. Tunables may be open.
+pub fn inline_decided_branches(k: &mut Kernel) -> bool {
+    let written = written(k);
+    let mut any = false;
+    for looped in program_order(k) {
+        if !matches!(k.insts[looped].op, Op::For) {
+            continue;
+        }
+        let body = k.insts[looped].blocks[0];
+        for branch in k.blocks[body].insts.clone() {
+            if let Some(side) = decided(k, &written, looped, branch) {
+                inline(k, body, branch, side);
+                any = true;
+            }
+        }
+    }
+    any
+}
+
+/// The side that may stand for a branch in a loop's body.
+fn decided(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, branch: Inst) -> Option<Block> {
+    let &[then, other] = &k.insts[branch].blocks[..] else { return None };
+    if !matches!(k.insts[branch].op, Op::If) {
+        return None;
+    }
+    if is_below_end(k, written, looped, k.args(branch)[0]) {
+        return Some(then);
+    }
+    let effect = k.any_inside(branch, |i| k.insts[i].op.has_effect());
+    let usual = match is_first(k, looped, k.args(branch)[0])? {
+        true => other,
+        false => then,
+    };
+    (!effect && is_same_at_first(k, written, looped, [then, other])).then_some(usual)
+}
+
+/// Whether a condition holds in a loop's first iteration alone (`true`), or in all others (`false`).
+fn is_first(k: &Kernel, looped: Inst, condition: Value) -> Option<bool> {
+    let def = k.def(condition)?;
+    let (counter, low) = (k.blocks[k.insts[looped].blocks[0]].params[0], k.args(looped)[0]);
+    let is_low = |v: Value| v == low || k.int_const(v).is_some_and(|c| k.int_const(low) == Some(c));
+    let &[x, y] = k.args(def) else { return None };
+    let (ahead, behind) = (x == counter && is_low(y), y == counter && is_low(x));
+    match k.insts[def].op {
+        Op::Compare(CmpOp::Eq) if ahead || behind => Some(true),
+        Op::Compare(CmpOp::Ne) if ahead || behind => Some(false),
+        Op::Compare(CmpOp::Gt) if ahead => Some(false),
+        Op::Compare(CmpOp::Lt) if behind => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether both sides give the same in a loop's first iteration.
+fn is_same_at_first(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, sides: [Block; 2]) -> bool {
+    let mut terms = Terms::new(k, written);
+    let (args, params) = (k.args(looped), &k.blocks[k.insts[looped].blocks[0]].params);
+    for (&param, &start) in params.iter().zip([&args[..1], &args[3..]].concat().iter()) {
+        let Some(start) = terms.of(start) else { return false };
+        terms.give(param, start);
+    }
+    let [then, other] = sides.map(|side| k.yields(side).to_vec());
+    then.iter().zip(&other).all(|(&a, &b)| terms.of(a).is_some_and(|a| terms.of(b) == Some(a)))
+}
+
+/// Whether a condition says no more than that the counter of `0..cdiv(n, B)` is below its end: `t * B < n`.
+fn is_below_end(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, condition: Value) -> bool {
+    let (args, counter) = (k.args(looped), k.blocks[k.insts[looped].blocks[0]].params[0]);
+    let Some((less, count)) = k.def(condition).zip(k.def(args[1])) else { return false };
+    let is = matches!(k.insts[less].op, Op::Compare(CmpOp::Lt))
+        && matches!(k.insts[count].op, Op::Binary(BinOp::CeilDiv))
+        && is_never_negative(k, args[0]);
+    let (&[x, y], &[n, by]) = (k.args(less), k.args(count)) else { return false };
+    let mut terms = Terms::new(k, written);
+    let step = terms.of(counter).zip(terms.of(by)).and_then(|(t, by)| t.times(&by));
+    is && step.is_some() && terms.of(x) == step && terms.of(y) == terms.of(n)
+}
+
+/// Puts the instructions of a side in the place of its branch.
+fn inline(k: &mut Kernel, body: Block, branch: Inst, side: Block) {
+    let mut insts = std::mem::take(&mut k.blocks[side].insts);
+    let given = insts.pop().map_or(Vec::new(), |end| k.args(end).to_vec());
+    let results: Vec<(Value, Value)> = k.results(branch).iter().copied().zip(given).collect();
+    let list = &mut k.blocks[body].insts;
+    let at = list.iter().position(|&i| i == branch).expect("the branch stands in the body");
+    list.splice(at..=at, insts);
+    rename(k, &results);
+}
