@@ -74,10 +74,10 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
 }
 
 /// Candidates that ptxas sees at most.
-const ASSEMBLED: usize = 4;
+const ASSEMBLED: usize = 8;
 
 /// The first candidate that ptxas assembles without serialized products and spills, else the first of all; with words on
-/// those passed over.
+/// all that were not clean, in order.
 fn first_clean<T>(
     candidates: &[T],
     mut assemble: impl FnMut(&T) -> Outcome<Assembled>,
@@ -89,7 +89,7 @@ fn first_clean<T>(
             Some(why) => slow.push(why),
         }
     }
-    Ok((0, Vec::new()))
+    Ok((0, slow))
 }
 
 /// Compiles as [`compile`] does; of proposed mappings it takes the best one that ptxas neither serializes nor spills. Without
@@ -102,16 +102,27 @@ pub fn compile_for(source: &Source, options: &Options, tools: &Tools) -> Outcome
     let mut at = 0;
     if let (true, Ok(tools)) = (found.len() > 1, tools.find()) {
         let assemble = |c: &(Mapping, Compiled)| Ok(tools.ptxas(&c.1.ptx, &PtxasOptions::default())?);
-        let (chosen, passed) = first_clean(&found, assemble)?;
-        for (why, (mapping, _)) in passed.iter().zip(&found) {
-            eprintln!("passed over, since {why}:\n{mapping}");
-        }
-        if chosen > 0 {
-            eprintln!("taken:\n{}", found[chosen].0);
-        }
+        let (chosen, slow) = first_clean(&found, assemble)?;
+        tell(&found, chosen, &slow);
         at = chosen;
     }
     Ok(found.swap_remove(at))
+}
+
+/// Says why candidates were passed over, and whether the one taken is no better.
+fn tell(found: &[(Mapping, Compiled)], chosen: usize, slow: &[String]) {
+    if let (0, Some(why)) = (chosen, slow.first()) {
+        let all = slow.len();
+        return eprintln!(
+            "{why}, and none of the {all} best predictions is clean: the first stays; its prediction may be too low"
+        );
+    }
+    for (why, (mapping, _)) in slow.iter().zip(found) {
+        eprintln!("passed over, since {why}:\n{mapping}");
+    }
+    if chosen > 0 {
+        eprintln!("taken:\n{}", found[chosen].0);
+    }
 }
 
 impl Artifact {
@@ -392,7 +403,11 @@ mod tests {
         let reasons = ["ptxas serializes products (C7512)", "ptxas spills 12 bytes"].map(str::to_owned);
         assert_eq!(taken(&[&serialized, &spilled, &clean]), (2, reasons.to_vec()));
         assert_eq!(taken(&[&clean, &serialized]), (0, vec![]));
-        assert_eq!(taken(&[&serialized, &spilled]), (0, vec![]), "where none is better, the best prediction");
+        assert_eq!(
+            taken(&[&serialized, &spilled]),
+            (0, reasons.to_vec()),
+            "where none is better, the best prediction"
+        );
         let refused = |_: &&Assembled| Err(user("ptxas refuses"));
         assert!(first_clean(&[&clean], refused).is_err());
     }
