@@ -376,11 +376,17 @@ impl<'a> Space<'a> {
         let whole = self.wholes(blocks).into_iter().map(|whole| (whole, 1, false));
         let waves = blocks / f64::from(self.target.multiprocessors);
         let streams = self.streams && (LEAST_STREAMED..STREAMED).contains(&waves) && waves.fract() > 0.0;
-        let streamed = RASTERS
-            .into_iter()
+        let streamed = self
+            .rasters()
             .filter(|_| streams)
             .map(|raster| (KernelMapping { persistent: true, raster, ..KernelMapping::default() }, 1, true));
         whole.chain(slices).chain(streamed).collect()
+    }
+
+    /// Orders of tiles. Bands are of rows and columns: a grid of another rank has one order.
+    fn rasters(&self) -> impl Iterator<Item = Raster> {
+        let bands = self.asked.kernel.grid.len() == 2;
+        RASTERS.into_iter().filter(move |&raster| bands || raster == Raster::Linear)
     }
 
     /// Ways from tiles to blocks. Where every tile has a multiprocessor of its own, orders make no difference.
@@ -392,7 +398,7 @@ impl<'a> Space<'a> {
             true => &[Epilogue::Direct],
             false => &[Epilogue::Deferred, Epilogue::Direct],
         };
-        let persistent = RASTERS.into_iter().chain(paired).flat_map(|raster| {
+        let persistent = self.rasters().chain(paired).flat_map(|raster| {
             epilogues.iter().map(move |&epilogue| KernelMapping {
                 persistent: true,
                 raster,

@@ -19,6 +19,7 @@ mod beside;
 mod climb;
 mod converting;
 mod extents;
+mod fitted;
 mod forms;
 mod grants;
 mod pdl;
@@ -289,6 +290,11 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     // What no mapping keeps is for the launch to refuse.
     let kept =
         |m: &Mapping| promises::kept(kernel, m.clone(), sizes, target).filter(|m| has(m, &search.defines));
+    if anchor.is_none() {
+        let fit: Vec<Mapping> = others.iter().flat_map(|m| fitted::fitted(kernel, m, sizes)).collect();
+        let new = fit.into_iter().filter(|m| !others.contains(m)).collect::<Vec<_>>();
+        others.extend(new);
+    }
     others.iter_mut().for_each(|m| propose::set(m, &search.defines));
     for mapping in others {
         let mapping = kept(&mapping).unwrap_or(mapping);

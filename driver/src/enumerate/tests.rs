@@ -330,6 +330,13 @@ fn few_blocks_share_out_what_only_adds_up() {
     }
 }
 
+/// Of 1024 columns 32 are there: tiles become as narrow, and as many rows higher.
+#[test]
+fn tiles_are_no_wider_than_their_arrays() {
+    let best = chosen(&kernel("embedding"), "m=1000000,v=1000000,n=32").best.mapping;
+    assert!(best.tunable("BN") == Some(32) && best.tunable("BM") > Some(32), "{best}");
+}
+
 /// `n % BN == 0` is asked of whoever launches it, so sizes decide which values of BN may be chosen.
 #[test]
 fn what_is_promised_of_sizes_holds_for_the_choice() {

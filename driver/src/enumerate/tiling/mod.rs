@@ -33,6 +33,16 @@ pub(super) fn tiles(kernel: &Kernel, tunable: Tunable) -> bool {
         && tiling.updates_in_place()
 }
 
+/// The extent of a view along a dimension.
+pub(super) fn extent_of(kernel: &Kernel, view: Value, d: usize) -> Option<Value> {
+    let def = kernel.def(view)?;
+    match &kernel.insts[def].op {
+        Op::View { .. } => kernel.args(def).get(d + 1).copied(),
+        Op::SubView(kept) => extent_of(kernel, kernel.args(def)[0], usize::from(*kept.get(d)?)),
+        _ => None,
+    }
+}
+
 /// The counter that steps from tile to tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stride {
@@ -306,7 +316,7 @@ impl Tiling<'_> {
             *dim != self.extent
                 || self.dims(args[d + 1]).is_some()
                 || self.starts.get(&args[d + 1]).is_some_and(|start| {
-                    self.view_extent(args[0], d).is_some_and(|extent| self.same(extent, start.walked))
+                    extent_of(self.kernel, args[0], d).is_some_and(|extent| self.same(extent, start.walked))
                 })
         })
     }
@@ -332,16 +342,6 @@ impl Tiling<'_> {
         let made = matches!(self.op(x), Op::Binary(_) | Op::Dim(_) | Op::Int(_)) && self.op(x) == self.op(y);
         let both = self.kernel.args(x).iter().zip(self.kernel.args(y));
         a == b || made && both.into_iter().all(|(&a, &b)| self.is_made_alike(a, b, steps - 1))
-    }
-
-    /// The extent of a view along a dimension.
-    fn view_extent(&self, view: Value, d: usize) -> Option<Value> {
-        let def = self.kernel.def(view)?;
-        match self.op(def) {
-            Op::View { .. } => self.kernel.args(def).get(d + 1).copied(),
-            Op::SubView(kept) => self.view_extent(self.kernel.args(def)[0], usize::from(*kept.get(d)?)),
-            _ => None,
-        }
     }
 
     /// Whether an index along the extent is only ever added to a start.
