@@ -28,6 +28,7 @@ pub enum Refusal {
 const ZERO_POINT: Feature = Feature::Isel(Isel::ZeroPoint);
 const STAGING: Feature = Feature::Isel(Isel::SmemStaging);
 const SUBTILES: Feature = Feature::Sched(Sched::ElementwiseSubtiles);
+const MODULO: Feature = Feature::Sched(Sched::Modulo);
 const HOIST: Feature = Feature::Sched(Sched::HoistLoads);
 
 /// A refusal, and the features to give up after it.
@@ -41,6 +42,7 @@ const TABLE: &[Row] = &[
     (Refusal::Registers, &[ZERO_POINT, SUBTILES]),
     (Refusal::Registers, &[STAGING, SUBTILES]),
     (Refusal::Registers, &[ZERO_POINT, STAGING, SUBTILES]),
+    (Refusal::Registers, &[MODULO]),
     (Refusal::Other, &[STAGING]),
     (Refusal::Other, &[ZERO_POINT]),
 ];

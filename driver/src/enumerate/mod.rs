@@ -6,7 +6,7 @@
 //!  kernel, sizes ─► product of loaded or ─ yes ─► all tiles x warpgroups x .., by estimate ─┐         forms.rs, beside.rs
 //!                   computed operands?                                                       │
 //!                   narrow weights? ────── yes ─► tiles x warpgroups x slices of the loop ───┤         converting.rs
-//!                        └─────────────── no ──► tiles of chained products, extents ────────┤         propose.rs
+//!                        └─────────────── no ──► tiles of chained products, extents ────────┤         propose.rs, fitted.rs
 //!                                                                                            v
 //!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► neighbours ─► pdl?
 //!                                               (roughly, where it cannot be walked; power: rough.rs)   climb.rs   pdl.rs
@@ -285,19 +285,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         }
     }
     let left_out = number - found.len();
-    let mut others = mappings(kernel, target, &search.grants);
-    others.sort_by_key(|m| !is_packed(m));
-    // What no mapping keeps is for the launch to refuse.
-    let kept =
-        |m: &Mapping| promises::kept(kernel, m.clone(), sizes, target).filter(|m| has(m, &search.defines));
-    if anchor.is_none() {
-        let fit: Vec<Mapping> = others.iter().flat_map(|m| fitted::fitted(kernel, m, sizes)).collect();
-        let new = fit.into_iter().filter(|m| !others.contains(m)).collect::<Vec<_>>();
-        others.extend(new);
-    }
-    others.iter_mut().for_each(|m| propose::set(m, &search.defines));
-    for mapping in others {
-        let mapping = kept(&mapping).unwrap_or(mapping);
+    for mapping in others(kernel, sizes, target, search, anchor.is_none()) {
         if found.iter().all(|p| p.mapping != mapping) {
             let problem = Problem::new(kernel, &mapping, sizes.clone());
             let floor = problem.map_or(0.0, |p| floor(&p, &Arrays::new(), target).cycles);
@@ -308,6 +296,24 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         found.retain(|p| obeys(&p.mapping));
     }
     (found, left_out)
+}
+
+/// Proposals that are no forms, those with packed arrays first, and `narrow` ones too: legal where the sizes allow that.
+fn others(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search, narrow: bool) -> Vec<Mapping> {
+    let mut all = mappings(kernel, target, &search.grants);
+    all.sort_by_key(|m| !is_packed(m));
+    if narrow {
+        let fitted: Vec<Mapping> = all.iter().flat_map(|m| fitted::fitted(kernel, m, sizes)).collect();
+        let new: Vec<Mapping> = fitted.into_iter().filter(|m| !all.contains(m)).collect();
+        all.extend(new);
+    }
+    let legal = |mut m: Mapping| {
+        propose::set(&mut m, &search.defines);
+        let kept = promises::kept(kernel, m.clone(), sizes, target);
+        // What no mapping keeps is for the launch to refuse.
+        kept.filter(|kept| has(kept, &search.defines)).unwrap_or(m)
+    };
+    all.into_iter().map(legal).collect()
 }
 
 /// Compiles proposals and keeps the one with the best prediction for usual sizes, whatever their floors.

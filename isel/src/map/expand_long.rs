@@ -63,37 +63,26 @@ impl Expand<'_> {
     fn expand(&mut self, inst: Inst) -> Option<()> {
         let args = self.k.args(inst).to_vec();
         let results = self.k.results(inst).to_vec();
-        let op = self.k.insts[inst].op.clone();
-        match op {
-            Op::Compare(cmp) => {
-                let [x, y] = [
-                    self.words(args[0], self.k.ty(results[0]))?,
-                    self.words(args[1], self.k.ty(results[0]))?,
-                ];
-                let signed = self.k.ty(args[0]).elem().is_signed();
-                let holds = self.compare(cmp, x, y, signed);
-                return self.becomes(results[0], holds);
+        match (self.k.insts[inst].op.clone(), &results[..]) {
+            (Op::Compare(cmp), &[result]) => self.compared(cmp, &args, result),
+            (Op::Reduce(ReduceOp::Sum, d), &[result]) => self.reduce_sum(args[0], d, result),
+            (Op::Split, &[one, other]) => self.split(args[0], [one, other]),
+            (op, &[result]) => {
+                let words = self.elements(&op, &args, result)?;
+                self.packs(result, words);
+                Some(())
             }
-            Op::Reduce(ReduceOp::Sum, d) => return self.reduce_sum(args[0], d, results[0]),
-            Op::Split => {
-                let [low, high] = self.words(args[0], self.k.ty(args[0]))?;
-                let types = [with_elem(self.k.ty(results[0]), U32); 2];
-                let [low, high] = [low, high].map(|w| {
-                    let made = self.k.append_inst(self.block, Op::Split, &[w], &types, &[], self.loc);
-                    self.k.results(made).to_vec()
-                });
-                results.iter().enumerate().for_each(|(n, &r)| self.packs(r, [low[n], high[n]]));
-                return Some(());
-            }
-            _ => {}
+            _ => None,
         }
-        let &[result] = &results[..] else { return None };
+    }
+
+    /// The words of a result with one element for each element.
+    fn elements(&mut self, op: &Op, args: &[Value], result: Value) -> Option<Words> {
         let ty = self.k.ty(result);
-        let words = match op {
+        Some(match op {
             Op::Binary(op) => {
                 let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];
-                let signed = self.k.ty(result).elem().is_signed();
-                self.binary(op, x, y, signed)?
+                self.binary(*op, x, y, ty.elem().is_signed())?
             }
             Op::Full => self.scalar_words(args[0], with_elem(ty, U32))?,
             Op::Unary(UnOp::Not) => self.words(args[0], ty)?.map(|w| self.unary(UnOp::Not, w)),
@@ -110,16 +99,31 @@ impl Expand<'_> {
                 self.choose(args[0], x, y)
             }
             Op::Trans(_) | Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Slice(_) | Op::Rearrange => {
-                self.words(args[0], ty)?.map(|w| self.like(&op, &[w], result))
+                self.own_words(args[0])?.map(|w| self.like(op, &[w], result))
             }
-            Op::Gather(_) => self.words(args[0], ty)?.map(|w| self.like(&op, &[w, args[1]], result)),
+            Op::Gather(_) => self.own_words(args[0])?.map(|w| self.like(op, &[w, args[1]], result)),
             Op::Join => {
-                let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];
-                [0, 1].map(|n| self.like(&op, &[x[n], y[n]], result))
+                let [x, y] = [self.own_words(args[0])?, self.own_words(args[1])?];
+                [0, 1].map(|n| self.like(op, &[x[n], y[n]], result))
             }
             _ => return None,
-        };
-        self.packs(result, words);
+        })
+    }
+
+    fn compared(&mut self, cmp: CmpOp, args: &[Value], result: Value) -> Option<()> {
+        let (ty, signed) = (self.k.ty(result), self.k.ty(args[0]).elem().is_signed());
+        let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];
+        let holds = self.compare(cmp, x, y, signed);
+        self.becomes(result, holds)
+    }
+
+    fn split(&mut self, x: Value, results: [Value; 2]) -> Option<()> {
+        let types = [with_elem(self.k.ty(results[0]), U32); 2];
+        let [low, high] = self.own_words(x)?.map(|w| {
+            let made = self.k.append_inst(self.block, Op::Split, &[w], &types, &[], self.loc);
+            self.k.results(made).to_vec()
+        });
+        results.into_iter().enumerate().for_each(|(n, r)| self.packs(r, [low[n], high[n]]));
         Some(())
     }
 
@@ -272,7 +276,7 @@ impl Expand<'_> {
         if extents(self.k, x)[usize::from(d)] > SUMMED {
             return None;
         }
-        let [low, high] = self.words(x, self.k.ty(x))?;
+        let [low, high] = self.own_words(x)?;
         let [half, ones] = [16, 0xffff].map(|n| self.number(n, low));
         let parts = [self.op(BinOp::And, low, ones), self.op(BinOp::Shr, low, half), high];
         let op = Op::Reduce(ReduceOp::Sum, d);
@@ -296,6 +300,10 @@ impl Expand<'_> {
             (_, Some(full)) => self.scalar_words(self.k.args(full)[0], ty),
             _ => Some(self.taken_apart(v)),
         }
+    }
+
+    fn own_words(&mut self, v: Value) -> Option<Words> {
+        self.words(v, self.k.ty(v))
     }
 
     /// The words of a number, or of what was a word.
