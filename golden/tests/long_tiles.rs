@@ -97,4 +97,11 @@ fn what_has_no_words_is_refused() {
         let why = error.map_or_else(|e| e.to_string(), |_| "it compiles".to_owned());
         assert!(why.contains("of tiles of i64 does not compile: all but divisions"), "{body}: {why}");
     }
+    let (kernel, mapping) =
+        parsed(&text("i64", "x + m").replace("high: ptr<u32> align 16", "high: ptr<u32> align 16, m: i64"));
+    let why = compile(&kernel, &mapping, &SM90A, &Options::default()).err().map(|e| e.to_string());
+    assert!(
+        why.is_some_and(|why| why.contains("`+` of a tile and a scalar of i64")),
+        "a scalar of two words"
+    );
 }

@@ -173,12 +173,20 @@ fn check_long(k: &Kernel, order: &[Inst]) -> Result<()> {
     let computes = |i: &Inst| !moves_long(&k.insts[*i].op) && !carries(&k.insts[*i].op);
     match order.iter().copied().filter(computes).find_map(|i| Some((i, *touched(i)?))) {
         Some((inst, v)) => {
-            let message = format!(
-                "`{}` of tiles of {} does not compile: all but divisions, scans, atomics and other reductions than sums does; \
-                 `cast` to i32",
-                k.insts[inst].op.name(),
-                k.ty(v).elem()
-            );
+            let (op, elem) = (&k.insts[inst].op, k.ty(v).elem());
+            let name = op.name();
+            let message = match op {
+                op if has_words(op) && is_long(k.ty(k.result(inst)).elem()) => format!(
+                    "`{name}` of a tile and a scalar of {elem} does not compile, unless that is a constant or a cast of 32 bits"
+                ),
+                Op::Gather(_) => {
+                    format!("`gather` by indices of {elem} does not compile: `cast` them to i32")
+                }
+                _ => format!(
+                    "`{name}` of tiles of {elem} does not compile: all but divisions, scans, atomics and reductions \
+                     other than sums do; `cast` to i32"
+                ),
+            };
             Err(IselError::at(k, inst, message))
         }
         None => Ok(()),

@@ -10,7 +10,7 @@ use super::tiling::extent_of;
 use crate::problem::{Sizes, evaluate};
 use warplift_ir::tile::{Kernel, Mapping, Op, Tunable, Type, Value};
 
-/// The mapping with tunables that are no greater than the extents of all views along which they tile: alone, and with another
+/// The mapping with tunables that are no greater than the extents of all views along which they are extents of tiles: alone, and with another
 /// tunable so much greater. Empty where each tile is filled.
 pub(super) fn fitted(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> Vec<Mapping> {
     let all = settable(kernel);

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Two kinds of tunables are set: those that have a domain, and those that provably tile (`tiling`). Tunables that say
-//! what is computed (an extent of a view, a promise about an argument where no domain is given) keep their defaults. Where a
-//! domain is given, the promise says which of its values fit the sizes.
+//! what is computed (an extent of a view, a promise about an argument) keep their defaults. Where the sizes break a promise, and a
+//! domain is given, the nearest value that keeps it is taken (`promises`).
 
 use super::grants::Grants;
 use super::tiling::tiles;
@@ -245,21 +245,27 @@ pub(super) fn settable(kernel: &Kernel) -> Vec<Tunable> {
     kernel.tunables.keys().filter(|t| !kept.contains(t) && may(t)).collect()
 }
 
-/// Tunables that say what is computed: those in extents of views, and those without a domain in promises about arguments.
+/// Tunables that say what is computed: those in extents of views and in promises about arguments.
 fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
     let decided = kernel.settled(|t| kernel.tunables[t].default).asserts;
-    let dims = |of: &dyn Fn(Inst, &Op) -> bool| {
-        let roots = kernel.insts.iter().filter(|(i, d)| of(*i, &d.op));
-        let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
-        let dims = behind(kernel, roots).into_iter().filter_map(|inst| match kernel.insts[inst].op {
-            Op::Dim(d) => Some(d),
-            _ => None,
-        });
-        dims.flat_map(Dim::tunables).collect::<Vec<_>>()
-    };
-    let promised = dims(&|inst, op| matches!(op, Op::Assert(_)) && !decided.contains(&inst)).into_iter();
-    let promised = promised.filter(|&t| kernel.tunables[t].domain == Domain::Any);
-    dims(&|_, op| matches!(op, Op::View { .. })).into_iter().chain(promised).collect()
+    let promised = |inst, op: &Op| matches!(op, Op::Assert(_)) && !decided.contains(&inst);
+    named_by(kernel, |inst, op| matches!(op, Op::View { .. }) || promised(inst, op))
+}
+
+/// Tunables in extents of views.
+pub(super) fn in_views(kernel: &Kernel) -> FxHashSet<Tunable> {
+    named_by(kernel, |_, op| matches!(op, Op::View { .. }))
+}
+
+/// Tunables on which operands of some instructions depend.
+fn named_by(kernel: &Kernel, of: impl Fn(Inst, &Op) -> bool) -> FxHashSet<Tunable> {
+    let roots = kernel.insts.iter().filter(|(i, d)| of(*i, &d.op));
+    let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
+    let dims = behind(kernel, roots).into_iter().filter_map(|inst| match kernel.insts[inst].op {
+        Op::Dim(d) => Some(d),
+        _ => None,
+    });
+    dims.flat_map(Dim::tunables).collect()
 }
 
 /// Whether a tile is loaded, or is a view of a loaded tile.

@@ -43,7 +43,9 @@ fn decided(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, branch: Inst) -
     if is_below_end(k, written, looped, k.args(branch)[0]) {
         return Some(then);
     }
-    let effect = k.any_inside(branch, |i| k.insts[i].op.has_effect());
+    // A promise may hold on one side alone.
+    let bound = |op: &Op| op.has_effect() || matches!(op, Op::Assume(_) | Op::While);
+    let effect = k.any_inside(branch, |i| bound(&k.insts[i].op));
     let usual = match is_first(k, looped, k.args(branch)[0])? {
         true => other,
         false => then,
@@ -87,9 +89,14 @@ fn is_below_end(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, condition:
         && matches!(k.insts[count].op, Op::Binary(BinOp::CeilDiv))
         && is_never_negative(k, args[0]);
     let (&[x, y], &[n, by]) = (k.args(less), k.args(count)) else { return false };
+    // A quotient of two negative numbers is positive.
+    let positive = is_never_negative(k, n) && is_never_negative(k, by);
     let mut terms = Terms::new(k, written);
-    let step = terms.of(counter).zip(terms.of(by)).and_then(|(t, by)| t.times(&by));
-    is && step.is_some() && terms.of(x) == step && terms.of(y) == terms.of(n)
+    let mut equal = |a: Value, b: Value| terms.of(a).zip(terms.of(b)).is_some_and(|(a, b)| a == b);
+    is && positive && equal(y, n) && {
+        let step = terms.of(counter).zip(terms.of(by)).and_then(|(t, by)| t.times(&by));
+        terms.of(x).zip(step).is_some_and(|(x, step)| x == step)
+    }
 }
 
 /// Puts the instructions of a side in the place of its branch.

@@ -79,6 +79,9 @@ impl Expand<'_> {
     /// The words of a result with one element for each element.
     fn elements(&mut self, op: &Op, args: &[Value], result: Value) -> Option<Words> {
         let ty = self.k.ty(result);
+        if !is_long(ty.elem()) {
+            return None;
+        }
         Some(match op {
             Op::Binary(op) => {
                 let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];

@@ -6,7 +6,8 @@
 //!                    load x[..] where iota < k - t*BK & c         ─►     load x[..] where c
 //! ```
 //!
-//! A condition is implied if it holds for every element inside the view. It compares the element's own index with the extent.
+//! A condition is implied if it holds for every element inside the view. Where rows are gathered by a tile of one dimension,
+//! masks stay. It compares the element's own index with the extent.
 //! Both are compared as [`terms`](super::terms) of an element, in which `iota` is the element's place.
 
 use super::terms::{Term, Terms};
