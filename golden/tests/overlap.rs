@@ -82,3 +82,40 @@ fn stores_of_an_overlapped_loop_keep_their_order() {
     let ptx = overlaps(STATE, "length", &[1, 64, 65, 320]);
     assert!(ptx.contains("st.global"), "{ptx}");
 }
+
+/// Column sums cross warps and the probabilities are stored: with one warpgroup more is live at once than there are registers,
+/// so iterations stay apart.
+const FULL: &str = "kernel full_of_fragments(
+    q: ptr<bf16> align 16, k: ptr<bf16> align 16, v: ptr<bf16> align 16, o: ptr<bf16> align 16, w: ptr<f32> align 16,
+    rows: i32, keys: i32
+) {
+    grid cdiv(rows, 128)
+    gq = view q : bf16[rows, 64]  gk = view k : bf16[keys, 64]  gv = view v : bf16[keys, 64]
+    go = view o : bf16[rows, 64]  gw = view w : f32[rows, keys]
+    i = block_index
+    tq = load gq[i*128, 0] : bf16[128, 64]
+    zero = full 0.0 : f32[128, 64]
+    m, l, acc = for t in 0..cdiv(keys, 64)
+        carry m0 = full -1.0e30 : f32[128], l0 = full 0.0 : f32[128], acc0 = zero {
+        tk = load gk[t*64, 0] : bf16[64, 64]
+        s = select((t*64 + iota 1 : i32[128, 64]) < keys, mma zero, tq, trans(tk), -inf)
+        m1 = max(m0, reduce_max(s, 1))
+        p = exp2(s - expand_dims(m1, 1))
+        p2 = p + expand_dims(reduce_sum(p, 0), 0) * 0.001
+        alpha = exp2(m0 - m1)
+        store gw[i*128, t*64], p2
+        tv = load gv[t*64, 0] : bf16[64, 64]
+        yield m1, l0 * alpha + reduce_sum(p2, 1), mma acc0 * expand_dims(alpha, 1), cast(p2, bf16), tv
+    }
+    store go[i*128, 0], cast(acc / expand_dims(l, 1), bf16)
+}
+mapping full_of_fragments { for t: pipeline fit, producers 1, consumers 1 }";
+
+#[test]
+fn iterations_stay_apart_where_registers_do_not_reach() {
+    let (kernel, mapping, made) = compiled(FULL);
+    for keys in [64, 100] {
+        let problem = reference(&kernel, &mapping, &[("rows", 130), ("keys", keys)], &[]);
+        right(&problem, &made, &ORDERS, (2, TOLERANCE), &format!("{keys} keys"));
+    }
+}
