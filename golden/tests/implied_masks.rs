@@ -24,55 +24,52 @@ fn text(load: &str, store: &str) -> String {
     )
 }
 
-fn right(load: &str, store: &str) -> String {
-    check(&text(load, store), &SIZES, &[""])
+/// Tensor copies that load, and those that store, where both are right in all orders.
+fn copies(load: &str, store: &str) -> (usize, usize) {
+    let ptx = check(&text(load, store), &SIZES, &[""]);
+    let of =
+        |way: &str| ptx.lines().filter(|l| l.contains("cp.async.bulk.tensor") && l.contains(way)).count();
+    (of(".shared::cluster.global"), of("global.shared::cta"))
 }
 
-fn tensor_copies(ptx: &str, of: &str) -> usize {
-    ptx.lines().filter(|l| l.contains("cp.async.bulk.tensor") && l.contains(of)).count()
-}
-
+const LOAD: &str = "load ga[i*64, t*64] : f16[64, 64]";
 const STORE: &str = "store gc[i*64, j*64], cast(acc, f16)";
 
 #[test]
 fn what_the_view_bounds_needs_no_mask() {
-    let plain = tensor_copies(&right("load ga[i*64, t*64] : f16[64, 64]", STORE), ".shared::cluster.global");
-    for load in [
-        "load ga[i*64, t*64] : f16[64, 64] where at < k",
-        "load ga[i*64, t*64] : f16[64, 64] where (k > at) & (row < m)",
-        "load ga[i*64, t*64] : f16[64, 64] where (iota 1 : i32[64, 64]) < k - t*64",
-        "load ga[i*64, t*64] : f16[64, 64] where (at >= 0) & (0 <= row)",
-        "load ga[i*64, t*64] : f16[64, 64] where expand_dims((i*64 + iota 0 : i32[64]) < m, 1) & (at < k)",
-        "load ga[row, at] : f16[64, 64] where row < m",
-        "select(at < k, load ga[i*64, t*64] : f16[64, 64], 0.0)",
-        "cast(select(row < m, cast(load ga[i*64, t*64] : f16[64, 64], f32), 0.0), f16)",
+    let plain = copies(LOAD, STORE);
+    assert_eq!(plain.1, 1);
+    for mask in [
+        "at < k",
+        "(k > at) & (row < m)",
+        "(iota 1 : i32[64, 64]) < k - t*64",
+        "(at >= 0) & (0 <= row)",
+        "expand_dims((i*64 + iota 0 : i32[64]) < m, 1) & (at < k)",
     ] {
-        let ptx = right(load, STORE);
-        let gathered = load.contains("ga[row");
-        assert!(gathered || tensor_copies(&ptx, ".shared::cluster.global") == plain, "{load}\n{ptx}");
+        assert_eq!(copies(&format!("{LOAD} where {mask}"), STORE), plain, "{mask}");
     }
-    let ptx =
-        right("load ga[i*64, t*64] : f16[64, 64]", "store gc[i*64, j*64], cast(acc, f16) where row < m");
-    assert_eq!(tensor_copies(&ptx, "global.shared::cta"), 1, "{ptx}");
+    let inner = format!("select(row < m, cast({LOAD}, f32), 0.0)");
+    for load in [format!("select(at < k, {LOAD}, 0.0)"), format!("cast({inner}, f16)")] {
+        assert_eq!(copies(&load, STORE), plain, "{load}");
+    }
+    assert_eq!(copies(LOAD, &format!("{STORE} where row < m")), plain);
 }
 
 #[test]
 fn what_says_more_than_the_view_stays() {
-    let plain = tensor_copies(&right("load ga[i*64, t*64] : f16[64, 64]", STORE), ".shared::cluster.global");
-    for load in [
-        "load ga[i*64, t*64] : f16[64, 64] where at < k - 1",
-        "load ga[i*64, t*64] : f16[64, 64] where at < m",
-        "load ga[i*64, t*64] : f16[64, 64] where (row < k) & (at <= 9)",
-        "load ga[i*64, t*64] : f16[64, 64] where at + 1 < k",
-        "load ga[i*64, t*64] : f16[64, 64] where (at > 0) & (at < k)",
-        "load ga[i*64, t*64] : f16[64, 64] where at != 5",
-        "select(at < k, load ga[i*64, t*64] : f16[64, 64], 1.0)",
-    ] {
-        let ptx = right(load, STORE);
-        let same = tensor_copies(&ptx, ".shared::cluster.global") == plain;
-        assert!(!same || load.starts_with("select"), "{load}\n{ptx}");
+    let (loads, stores) = copies(LOAD, STORE);
+    let more =
+        ["at < k - 1", "at < m", "(row < k) & (at <= 9)", "at + 1 < k", "(at > 0) & (at < k)", "at != 5"];
+    for mask in more {
+        // Threads load the one operand, and the other's copies differ with it.
+        assert_ne!(copies(&format!("{LOAD} where {mask}"), STORE).0, loads, "{mask}");
     }
-    let ptx =
-        right("load ga[i*64, t*64] : f16[64, 64]", "store gc[i*64, j*64], cast(acc, f16) where row < m - 1");
-    assert_eq!(tensor_copies(&ptx, "global.shared::cta"), 0, "{ptx}");
+    assert!(copies(LOAD, &format!("{STORE} where row < m - 1")).1 < stores);
+}
+
+/// What a copy brings is then selected from, or gathered: only the results tell.
+#[test]
+fn a_value_beside_the_fill_and_gathered_rows_are_right() {
+    copies(&format!("select(at < k, {LOAD}, 1.0)"), STORE);
+    copies("load ga[row, at] : f16[64, 64] where row < m", STORE);
 }

@@ -5,14 +5,16 @@
 //!                 │
 //!  B = 512 ── B = 1024, warps 4 ── B = 2048        one step: half or twice the warps, the next value of a tunable,
 //!                 │                                rows of loops through a ring
-//!              warps 2 ── warps 1                  a loop shared out among blocks; with products: arrays staged, operands made part by part
+//!              warps 2 ── warps 1                  a loop shared out among blocks
+//!                                                  with products: arrays staged, operands made part by part
 //! ```
 //!
 //! Proposals lie around the defaults of a text. What its author did not think of is a few steps away, and a grid of all
 //! steps would be too many to compile.
 
 use super::propose::{self, settable};
-use crate::problem::multiplies;
+use crate::problem::{Problem, Sizes, grid_of, multiplies};
+use warplift_ir::target::Target;
 use warplift_ir::tile::{
     ArrayMapping, Depth, Domain, Epilogue, Inst, Kernel, LoopMapping, MAX_SLICES, Mapping, Op, Tunable, Way,
 };
@@ -34,19 +36,28 @@ const SLICINGS: usize = 4;
 const STAGES: u32 = 4;
 
 /// Mappings that differ from one in one choice.
-///
-/// `filled`: waves of multiprocessors that the blocks fill, where that is known.
-pub(super) fn neighbours(kernel: &Kernel, mapping: &Mapping, filled: Option<f64>) -> Vec<Mapping> {
+pub(super) fn neighbours(
+    kernel: &Kernel,
+    mapping: &Mapping,
+    (sizes, target): (&Sizes, &Target),
+) -> Vec<Mapping> {
     if multiplies(kernel) {
         return ways_beside_products(kernel, mapping);
     }
     let tunables = settable(kernel).into_iter().flat_map(|t| values_beside(kernel, mapping, t));
+    let filled = blocks(kernel, mapping, sizes).map(|n| n / f64::from(target.multiprocessors));
     let shared_out = filled.map_or(Vec::new(), |filled| shared_out(kernel, mapping, filled));
     let steps = warps_beside(mapping).into_iter().chain(tunables).chain(staged(kernel, mapping));
     steps.chain(shared_out).collect()
 }
 
-/// A loop's iterations shared out among blocks: so many that they fill the multiprocessors once or a few times, or half or twice
+/// Blocks of a launch, without those that share out a loop.
+fn blocks(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> Option<f64> {
+    let problem = Problem::new(kernel, mapping, sizes.clone()).ok()?;
+    Some(grid_of(&problem.resolved, sizes)?.iter().map(|&n| n as f64).product())
+}
+
+/// A loop's iterations shared out among blocks, which fill `filled` waves without that: so many that they fill the multiprocessors once or a few times, or half or twice
 /// as many as now.
 fn shared_out(kernel: &Kernel, mapping: &Mapping, filled: f64) -> Vec<Mapping> {
     let loops = kernel.insts.keys().filter_map(|i| warplift_isel::loop_name(kernel, i));

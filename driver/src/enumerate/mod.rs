@@ -29,7 +29,7 @@ mod rough;
 mod tiling;
 
 use crate::predict::{Arrays, Prediction, compile_and_predict, floor};
-use crate::problem::{Problem, Sizes, grid_of};
+use crate::problem::{Problem, Sizes};
 use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Limits, Options};
 use converting::Converting;
@@ -466,9 +466,7 @@ impl Found {
         for _ in 0..climb::STEPS {
             let Some(best) = self.first() else { return };
             let (rank, from) = (self.ranks[best], self.candidates[best].clone());
-            let filled =
-                blocks(kernel, &from.mapping, launch.0).map(|n| n / f64::from(launch.1.multiprocessors));
-            for mapping in climb::neighbours(kernel, &from.mapping, filled) {
+            for mapping in climb::neighbours(kernel, &from.mapping, launch) {
                 let legal =
                     has(&mapping, bounds.defines) && promises::is_legal(kernel, &mapping, launch.0, launch.1);
                 if !legal || tried.contains(&mapping) || bounds.are_over(start) {
@@ -535,12 +533,6 @@ pub(crate) fn slowed(
 ) -> f64 {
     let work = p.floor.products / p.cycles.max(1.0);
     rough::slowed(p.cycles, work, rough::power(kernel, mapping, target, sizes), target)
-}
-
-/// Blocks of a launch.
-fn blocks(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> Option<f64> {
-    let problem = Problem::new(kernel, mapping, sizes.clone()).ok()?;
-    Some(grid_of(&problem.resolved, sizes)?.iter().map(|&n| n as f64).product())
 }
 
 /// Whether a mapping's tunables have these values.

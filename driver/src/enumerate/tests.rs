@@ -209,7 +209,8 @@ fn a_choice_without_products_goes_on_from_its_proposals() {
     let search = Search { defines, ..Search::default() };
     let given = choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap().best.mapping;
     assert_eq!((given.tunable("BN"), given.tunable("BM")), (Some(64), Some(2)), "{given}");
-    let steps = climb::neighbours(&kernel, &mappings(&kernel, &SM90A, &Grants::default())[0], None);
+    let first = &mappings(&kernel, &SM90A, &Grants::default())[0];
+    let steps = climb::neighbours(&kernel, first, (&sizes, &SM90A));
     let differ = |m: &Mapping| steps.iter().filter(|other| *other == m).count() == 1;
     assert!(steps.len() >= 4 && steps.iter().all(differ), "{steps:?}");
 }

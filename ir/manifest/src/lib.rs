@@ -11,8 +11,6 @@
 //! Python evaluates too (with `cdiv`, `div`, `mod`, `min`, `max` defined), so a launcher in another
 //! language needs no library of ours. Arithmetic is on i64 and every operation is checked.
 
-mod fact;
-
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -10,6 +10,7 @@
 //! masks stay. It compares the element's own index with the extent.
 //! Both are compared as [`terms`](super::terms) of an element, in which `iota` is the element's place.
 
+use super::persist::rename;
 use super::terms::{Term, Terms};
 use crate::facts::is_never_negative;
 use crate::tiles::{constant, program_order, written};
@@ -35,10 +36,8 @@ pub fn drop_implied_masks(k: &mut Kernel) {
     for (inst, rest) in masked {
         unmask(k, inst, rest);
     }
-    for (inst, whole) in filled {
-        let selected = k.result(inst);
-        replace(k, selected, whole);
-    }
+    let renamed: Vec<(Value, Value)> = filled.into_iter().map(|(i, whole)| (k.result(i), whole)).collect();
+    rename(k, &renamed);
 }
 
 /// What is left of an access's mask; `None` if it stays.
@@ -209,14 +208,5 @@ fn unmasked(k: &Kernel, inst: Inst, args: &[Value]) -> Op {
         Op::StoreScatter { .. } => Op::StoreScatter { masked: false },
         Op::AtomicScatter { op, old, sync, .. } => Op::AtomicScatter { op, old, masked: false, sync },
         ref other => other.clone(),
-    }
-}
-
-/// Puts a value in the place of another one.
-fn replace(k: &mut Kernel, old: Value, new: Value) {
-    for inst in k.insts.keys().collect::<Vec<_>>() {
-        let mut list = k.insts[inst].args;
-        list.as_mut_slice(&mut k.pool).iter_mut().filter(|v| **v == old).for_each(|v| *v = new);
-        k.insts[inst].args = list;
     }
 }

@@ -206,11 +206,24 @@ fn run(case: &Case) -> Result<Outcome, Failure> {
             return Err(Failure::Pass { pass: "attempts", errors: e.to_string() });
         }
     };
-    let size = |name: &str| case.sizes.get(name).copied();
-    if let Some(fact) = compiled.manifest.facts.iter().find(|f| f.excludes(&size)) {
+    if let Some(fact) = compiled.manifest.facts.iter().find(|f| excludes(f, case)) {
         return refused("launch", &format!("the manifest requires {}", kind(fact)));
     }
     meaning.check_compiled(&compiled, case.sms)
+}
+
+/// Whether a fact that the compiler added to the kernel's own excludes the case's sizes.
+fn excludes(fact: &Fact, case: &Case) -> bool {
+    let size = |name: &str| case.sizes.get(name).copied();
+    match fact {
+        Fact::Range { name, min, max } => size(name).is_some_and(|v| !(*min..=*max).contains(&v)),
+        Fact::Multiple { name, of } => size(name).is_some_and(|v| v % of != 0),
+        Fact::Limit { value, min, max, .. } => {
+            let value = value.eval(&size);
+            value.is_ok_and(|v| !(*min..=*max).contains(&v))
+        }
+        Fact::Aligned { .. } | Fact::Disjoint { .. } => false,
+    }
 }
 
 fn kind(fact: &Fact) -> &'static str {

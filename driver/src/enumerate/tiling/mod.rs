@@ -336,12 +336,13 @@ impl Tiling<'_> {
 
     /// Whether two scalars are made in the same way of the same, in so many steps.
     fn is_made_alike(&self, a: Value, b: Value, steps: u32) -> bool {
-        let Some((x, y)) = self.kernel.def(a).zip(self.kernel.def(b)).filter(|_| steps > 0) else {
+        if a == b || steps == 0 {
             return a == b;
-        };
+        }
+        let Some((x, y)) = self.kernel.def(a).zip(self.kernel.def(b)) else { return false };
         let made = matches!(self.op(x), Op::Binary(_) | Op::Dim(_) | Op::Int(_)) && self.op(x) == self.op(y);
         let both = self.kernel.args(x).iter().zip(self.kernel.args(y));
-        a == b || made && both.into_iter().all(|(&a, &b)| self.is_made_alike(a, b, steps - 1))
+        made && both.into_iter().all(|(&a, &b)| self.is_made_alike(a, b, steps - 1))
     }
 
     /// Whether an index along the extent is only ever added to a start.
