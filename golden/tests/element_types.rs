@@ -22,7 +22,7 @@ const ELEMS: &[&str] = &[
 /// the operation, `T` the type, `U` the unsigned integer of its width, `K` a number that it has. Then the extents of the
 /// result.
 const TRIES: &[(&[&str], &str, &str)] = &[
-    (&["neg", "abs", "not"], "@(t)", "256"),
+    (&["neg", "abs", "not", "likely", "unlikely"], "@(t)", "256"),
     (&["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tanh", "erf"], "@(t)", "256"),
     (&["+", "-", "*", "&", "|", "^"], "t @ s", "256"),
     (&["/", "%"], "t @ K", "256"),

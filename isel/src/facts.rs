@@ -6,7 +6,7 @@
 //! ```
 
 use warplift_ir::manifest::{Expr, ExprOp};
-use warplift_ir::tile::{BinOp, Block, Inst, InstData, Kernel, Op, Type, Value, ValueDef};
+use warplift_ir::tile::{BinOp, Block, Inst, InstData, Kernel, Op, Type, UnOp, Value, ValueDef};
 
 /// Limit on the instructions that one query visits. Values form a graph, and a query walks it as a tree.
 const FUEL: u32 = 4096;
@@ -299,6 +299,28 @@ fn param_never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
 fn loop_of(kernel: &Kernel, body: Block) -> Option<Inst> {
     let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&body);
     kernel.insts.iter().find(|(_, d)| holds(d)).map(|(inst, _)| inst)
+}
+
+/// The value that remains where conditions are as the text expects: `y` of `select(unlikely(c), x, y)`.
+pub fn expected(kernel: &Kernel, value: Value) -> Value {
+    let choice = kernel.def(value).filter(|&i| matches!(kernel.insts[i].op, Op::Select));
+    let Some(args) = choice.map(|i| kernel.args(i)) else { return value };
+    match expected_condition(kernel, args[0]) {
+        Some(true) => expected(kernel, args[1]),
+        Some(false) => expected(kernel, args[2]),
+        None => value,
+    }
+}
+
+/// What the text expects of a condition, if anything.
+pub fn expected_condition(kernel: &Kernel, condition: Value) -> Option<bool> {
+    let inst = kernel.def(condition)?;
+    match kernel.insts[inst].op {
+        Op::Unary(UnOp::Likely) => Some(true),
+        Op::Unary(UnOp::Unlikely) => Some(false),
+        Op::Unary(UnOp::Not) => expected_condition(kernel, kernel.args(inst)[0]).map(|c| !c),
+        _ => None,
+    }
 }
 
 /// Iterations of a loop at most, where the signature's ranges bound them.

@@ -112,6 +112,8 @@ pub(crate) fn unary_row(op: UnOp, kind: Kind) -> Option<Opcode> {
         (UnOp::Abs, Kind::Brain) => Opcode::AbsBf16x2,
         (UnOp::Not, Kind::Signed | Kind::Unsigned | Kind::Mask) => Opcode::Not,
         (UnOp::Not, Kind::Pred) => Opcode::NotPred,
+        (UnOp::Likely, Kind::Pred) => Opcode::LikelyPred,
+        (UnOp::Unlikely, Kind::Pred) => Opcode::UnlikelyPred,
         (UnOp::Exp2, Kind::Float) => Opcode::Ex2F32,
         (UnOp::Log2, Kind::Float) => Opcode::Lg2F32,
         (UnOp::Sqrt, Kind::Float) => Opcode::SqrtF32,

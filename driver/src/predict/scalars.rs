@@ -17,6 +17,8 @@ pub type Lanes = [i64; WARP];
 
 /// A number, or one of each lane.
 pub trait Word: Copy {
+    /// A number that all lanes have.
+    fn every(number: i64) -> Self;
     /// Of each number.
     fn map(self, f: impl Fn(i64) -> i64) -> Self;
     /// Of each pair; `None` where one has no result.
@@ -35,6 +37,10 @@ pub trait Word: Copy {
 }
 
 impl Word for i64 {
+    fn every(number: i64) -> Self {
+        number
+    }
+
     fn map(self, f: impl Fn(i64) -> i64) -> Self {
         f(self)
     }
@@ -57,6 +63,10 @@ impl Word for i64 {
 }
 
 impl Word for Lanes {
+    fn every(number: i64) -> Self {
+        [number; WARP]
+    }
+
     fn map(self, f: impl Fn(i64) -> i64) -> Self {
         std::array::from_fn(|l| f(self[l]))
     }
@@ -89,6 +99,9 @@ pub fn evaluate<W: Word>(data: &InstData<'_>, arg: impl Fn(usize) -> Option<W>) 
     let both = || arg(0).zip(arg(1));
     match data.op {
         Mov | MovPred | Mov64 | Assume | Assume64 | Uniform | WidenS32 | Mapa | ToGlobal => arg(0),
+        // What the text expects of data.
+        LikelyPred => arg(0).or(Some(W::every(1))),
+        UnlikelyPred => arg(0).or(Some(W::every(0))),
         // A fragment of one register is that register.
         Join if data.args.len() == 1 => arg(0),
         Narrow64 => arg(0).map(|v| v.map(word)),

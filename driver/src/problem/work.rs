@@ -2,7 +2,7 @@
 
 use super::{Sizes, evaluate};
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value};
-use warplift_isel::facts::launch_bound;
+use warplift_isel::facts::{expected, expected_condition, launch_bound};
 
 /// Trips assumed for a loop whose range is only known inside the kernel.
 const UNKNOWN_TRIPS: f64 = 16.0;
@@ -67,21 +67,22 @@ fn visit_block(kernel: &Kernel, sizes: &Sizes, block: Block, trips: f64, act: &m
     for &inst in &kernel.blocks[block].insts {
         act(inst, trips);
         let data = &kernel.insts[inst];
-        let times = match data.op {
+        let times = |side: usize| match data.op {
             Op::For => range(kernel, inst, sizes).unwrap_or(UNKNOWN_TRIPS),
             Op::While => UNKNOWN_TRIPS,
+            Op::If if expected_condition(kernel, kernel.args(inst)[0]) == Some(side == 1) => 0.0,
             _ => 1.0,
         };
-        for &nested in &data.blocks {
-            visit_block(kernel, sizes, nested, trips * times, act);
+        for (side, &nested) in data.blocks.iter().enumerate() {
+            visit_block(kernel, sizes, nested, trips * times(side), act);
         }
     }
 }
 
 fn range(kernel: &Kernel, inst: Inst, sizes: &Sizes) -> Option<f64> {
     let args = kernel.args(inst);
-    let value = |i: usize| evaluate(kernel, *args.get(i)?, sizes).map(|v| v as f64);
+    let value = |i: usize| evaluate(kernel, expected(kernel, *args.get(i)?), sizes).map(|v| v as f64);
     // An end from memory counts as what arguments bound it by.
-    let end = || launch_bound(kernel, *args.get(1)?)?.eval(&|name| sizes.int(name)).ok();
+    let end = || launch_bound(kernel, expected(kernel, *args.get(1)?))?.eval(&|name| sizes.int(name)).ok();
     Some(((end()? as f64 - value(0)?) / value(2)?.max(1.0)).ceil().max(0.0))
 }

@@ -23,6 +23,7 @@ pub(super) fn unary(op: UnOp, elem: Elem, x: Number) -> Number {
             let result = match op {
                 UnOp::Neg => -v,
                 UnOp::Abs => v.abs(),
+                UnOp::Likely | UnOp::Unlikely => v,
                 _ if elem == Elem::Bool => 1 - v,
                 _ => !v,
             };
@@ -47,7 +48,7 @@ fn float_unary(op: UnOp, x: f64) -> f64 {
         UnOp::Tanh => x.tanh(),
         UnOp::Erf => erf(x),
         // The verifier lets no float come here.
-        UnOp::Not => f64::NAN,
+        UnOp::Not | UnOp::Likely | UnOp::Unlikely => f64::NAN,
     }
 }
 

@@ -89,6 +89,8 @@ opcodes! {
     Ret "ret" &[], &[], Order "sm_10";
     Mov "mov" &[B32], &[B32], Pure "sm_10";
     MovPred "mov.pred" &[Pred], &[Pred], Pure "sm_10";
+    LikelyPred "likely.pred" &[Pred], &[Pred], Pure "sm_10";
+    UnlikelyPred "unlikely.pred" &[Pred], &[Pred], Pure "sm_10";
     Mov64 "mov.b64" &[B64], &[B64], Pure "sm_10";
     Assume "assume" &[B32], &[B32], Pure "sm_10";
     Assume64 "assume.b64" &[B64], &[B64], Pure "sm_10";

@@ -141,6 +141,8 @@ static ROWS: Rows = rows! {
     Ret "ret" Branch 0 2 10 "EXIT";
     Mov "mov.b32 $d, $0" Alu 4 2 10 "";
     MovPred "mov.pred $d, $0" Alu 4 2 10 "";
+    LikelyPred "mov.pred $d, $0" Alu 4 2 10 "";
+    UnlikelyPred "mov.pred $d, $0" Alu 4 2 10 "";
     Mov64 "mov.b64 $d, $0" Alu 4 2 10 "";
     Assume "" None 0 0 10 "";
     Assume64 "" None 0 0 10 "";

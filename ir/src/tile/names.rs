@@ -4,7 +4,7 @@
 use super::{AtomicOp, BinOp, CmpOp, MAX_RANK, MemoryOrder, MemoryScope, Op, ReduceOp, UnOp};
 
 /// Functions of one operand.
-pub(crate) const UNARY: [(&str, UnOp); 14] = [
+pub(crate) const UNARY: [(&str, UnOp); 16] = [
     ("neg", UnOp::Neg),
     ("abs", UnOp::Abs),
     ("not", UnOp::Not),
@@ -19,6 +19,8 @@ pub(crate) const UNARY: [(&str, UnOp); 14] = [
     ("cos", UnOp::Cos),
     ("tanh", UnOp::Tanh),
     ("erf", UnOp::Erf),
+    ("likely", UnOp::Likely),
+    ("unlikely", UnOp::Unlikely),
 ];
 
 /// Functions of two operands that have no operator.

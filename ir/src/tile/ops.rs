@@ -38,6 +38,10 @@ pub enum UnOp {
     Tanh,
     /// Error function; within 2^-20 absolute in f32.
     Erf,
+    /// The same condition, expected to be true: plans and predictions count with that where data decides.
+    Likely,
+    /// The same condition, expected to be false.
+    Unlikely,
 }
 
 /// Two operands of one type.

@@ -512,6 +512,7 @@ fn unary_takes(op: UnOp, elem: Elem) -> (bool, &'static str) {
     match op {
         UnOp::Neg | UnOp::Abs => (elem.is_float() || elem.is_int(), "of integers or floats"),
         UnOp::Not => (!elem.is_float(), "of integers or bool"),
+        UnOp::Likely | UnOp::Unlikely => (elem == Elem::Bool, "of bool"),
         _ => (elem.is_float(), "of floats"),
     }
 }

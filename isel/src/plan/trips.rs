@@ -6,12 +6,15 @@
 //!  store c, y                         1 trip; deferred if the mapping says so
 //! ```
 
+use crate::facts::{expected, expected_condition};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::tile::{Block, Depth, Inst, Kernel, Op};
 
 /// Assumed trip count of a loop whose count is not known.
 const TRIPS: f64 = 16.0;
+/// How often what is not expected to run counts: it has a plan of its own, which costs the rest nothing.
+const RARELY: f64 = 1.0 / 64.0;
 
 /// Depth of the rings around each load.
 pub(super) fn depths(k: &Kernel) -> FxHashMap<Inst, Depth> {
@@ -40,20 +43,31 @@ pub(super) fn deferred_insts(k: &Kernel) -> FxHashSet<Inst> {
 pub(super) fn weigh(k: &Kernel, block: Block, trips: f64, all: &mut SecondaryMap<Inst, f64>) {
     for &inst in &k.blocks[block].insts {
         all[inst] = trips;
-        let inside = match k.insts[inst].op {
+        let inside = |side: usize| match k.insts[inst].op {
             Op::For if !k.attrs[inst].persistent => trips * trip_count(k, inst),
             Op::While => trips * TRIPS,
+            Op::If => trips * branch(k, inst, side),
             _ => trips,
         };
-        k.insts[inst].blocks.iter().for_each(|&b| weigh(k, b, inside, all));
+        k.insts[inst].blocks.iter().enumerate().for_each(|(side, &b)| weigh(k, b, inside(side), all));
+    }
+}
+
+/// How often a block runs for each time that its branch does.
+fn branch(k: &Kernel, inst: Inst, side: usize) -> f64 {
+    match expected_condition(k, k.args(inst)[0]) {
+        Some(first) if first == (side == 1) => RARELY,
+        _ => 1.0,
     }
 }
 
 /// Trip count of a loop with constant bounds.
 fn trip_count(k: &Kernel, inst: Inst) -> f64 {
-    let bound = |n: usize| k.args(inst).get(n).and_then(|&v| k.int_const(v));
+    let bound = |n: usize| k.args(inst).get(n).and_then(|&v| k.int_const(expected(k, v)));
     match (bound(0), bound(1), bound(2)) {
-        (Some(from), Some(to), Some(step)) if step > 0 => ((to - from) as f64 / step as f64).ceil().max(0.0),
+        (Some(from), Some(to), Some(step)) if step > 0 => {
+            ((to - from) as f64 / step as f64).ceil().max(RARELY)
+        }
         _ => TRIPS,
     }
 }

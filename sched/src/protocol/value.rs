@@ -15,6 +15,8 @@ pub(super) fn pure(data: &InstData<'_>, args: &[Option<i64>]) -> Option<i64> {
         },
         Opcode::Mov
         | Opcode::MovPred
+        | Opcode::LikelyPred
+        | Opcode::UnlikelyPred
         | Opcode::Mov64
         | Opcode::Assume
         | Opcode::Assume64

@@ -202,6 +202,7 @@ fn unary(op: UnOp, elem: Elem, x: Range) -> Range {
     match op {
         UnOp::Neg => Range { low: -x.high, high: -x.low, ..x },
         UnOp::Abs => Range { low: x.low.max(-x.high).max(0.0), high: x.magnitude(), ..x },
+        UnOp::Likely | UnOp::Unlikely => x,
         UnOp::Not if elem == Elem::Bool => decided(&[x], Range::whole(0.0, 1.0)),
         UnOp::Not => decided(&[x], Range { error: 0.0, ..Range::unknown(elem) }),
         // Rounded correctly.

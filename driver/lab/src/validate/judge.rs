@@ -59,7 +59,7 @@ impl fmt::Display for Verdict {
 /// Whether a kernel maps small integers to integers, exactly.
 pub fn exact_on_integers(kernel: &Kernel) -> bool {
     kernel.insts.values().all(|d| match d.op {
-        Op::Unary(u) => matches!(u, UnOp::Neg | UnOp::Abs | UnOp::Not),
+        Op::Unary(u) => matches!(u, UnOp::Neg | UnOp::Abs | UnOp::Not | UnOp::Likely | UnOp::Unlikely),
         Op::Binary(b) => b != BinOp::Div || kernel.results_are_integers(d),
         Op::Reduce(r, _) | Op::Scan(r, _) => r != ReduceOp::Prod,
         _ => true,

@@ -18,7 +18,7 @@ variants!(Domain = default { Any "any", OneOf "one_of" (values), Range "range" {
 
 variants!(UnOp {
     Neg "neg", Abs "abs", Not "not", Exp "exp", Exp2 "exp2", Log "log", Log2 "log2", Sqrt "sqrt", Rsqrt "rsqrt",
-    Rcp "rcp", Sin "sin", Cos "cos", Tanh "tanh", Erf "erf",
+    Rcp "rcp", Sin "sin", Cos "cos", Tanh "tanh", Erf "erf", Likely "likely", Unlikely "unlikely",
 });
 variants!(BinOp {
     Add "add", Sub "sub", Mul "mul", MulHi "mulhi", Div "div", CeilDiv "cdiv", Rem "rem", Min "min", Max "max", And "and", Or "or",

@@ -27,6 +27,8 @@ pub const FREE: &[Opcode] = &[
     Opcode::Mov,
     Opcode::Mov64,
     Opcode::MovPred,
+    Opcode::LikelyPred,
+    Opcode::UnlikelyPred,
     Opcode::Narrow64,
     Opcode::WidenU32,
     Opcode::Pack64,

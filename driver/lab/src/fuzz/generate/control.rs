@@ -2,7 +2,7 @@
 
 use super::super::range::Range;
 use super::{Generator, Result};
-use warplift_ir::tile::{BinOp, CmpOp, Op, Type, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// Assumed growth of carried values. The check computes its bound from the finished kernel.
@@ -77,7 +77,11 @@ impl Generator<'_> {
         let limit = self.choices.of(&[0, 1, 2, 5]);
         let limit = self.int(limit)?;
         let op = self.choices.of(&[CmpOp::Eq, CmpOp::Lt, CmpOp::Gt, CmpOp::Ne]);
-        self.b.compare(op, x, limit)
+        let pleases = self.b.compare(op, x, limit)?;
+        match self.choices.of(&[None, None, Some(UnOp::Likely), Some(UnOp::Unlikely)]) {
+            Some(expected) => self.b.unary(expected, pleases),
+            None => Ok(pleases),
+        }
     }
 
     /// The end of a loop over numbers: a constant, or a small argument.
