@@ -5,6 +5,8 @@ use warplift::ir::interp;
 use warplift::ir::machine::RingFill;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::parse_file;
+use warplift::predict::predict;
+use warplift::problem::Sizes;
 use warplift::{Options, compile};
 use warplift_golden::library::{compiled, in_rules_form, reference, reference_on, remapped};
 use warplift_golden::orders::{MANY_ORDERS, right};
@@ -129,6 +131,24 @@ fn the_longest_tiles_come_first() {
         let nothing = reference(&kernel, &mapping, &[("n", 0)], 5);
         let have = nothing.interpret(&mapped, &interp::Options::default()).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(nothing.difference(&have), None);
+    }
+}
+
+/// Programs that draw end together wherever the longest tiles stand: as those that take tiles in pairs from both ends, and where
+/// tiles are walked from the shortest on. Products decide their time, of few tiles and of many.
+#[test]
+fn programs_end_together() {
+    let cycles = |raster: &str, size: &str| {
+        let words = format!(
+            "BM = 128, BN = 128, D = 128\nfor t: pipeline fit, producers 1, consumers 2\nkernel: persistent, raster {raster}"
+        );
+        let (kernel, mapping) = remapped("attention_causal", &words);
+        let sizes = Sizes::parse(&kernel, size).expect("sizes");
+        predict(&kernel, &mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles
+    };
+    for size in ["batch=32,heads=16,length=512,scale=1", "batch=4,heads=16,length=4096,scale=1"] {
+        let ratio = cycles("counter", size) / cycles("paired", size);
+        assert!((0.9..1.06).contains(&ratio), "{size}: {ratio}");
     }
 }
 

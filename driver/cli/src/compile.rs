@@ -260,7 +260,7 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     let given = args.size.iter().map(|s| nominal.clone().overridden(&source.kernel, s));
     let given = given.collect::<Result<Vec<_>, _>>()?;
     let source = Source { sizes: given.first().cloned(), ..source };
-    let (mapping, compiled) = make(&source, &Options::default())?;
+    let (mapping, compiled) = compile_for(&source, &Options::default(), tools)?;
     for sizes in &given {
         takes(&source.kernel, &compiled.manifest, sizes)?;
     }

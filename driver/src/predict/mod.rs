@@ -262,8 +262,9 @@ fn walk_blocks(
     let work = work.filter(|work| work.len() == blocks as usize);
     let end = walks.end(grid, blocks, first, &walked, work);
     let rate = target.rates.memory_bytes_per_cycle / slowdown;
-    // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
-    let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
+    // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2. Of programs that
+    // draw their tiles neighbours are not known: each walks its own way through the grid.
+    let hidden = walked.draws || f64::from(blocks) * walked.requests.bytes() / rate < end;
     let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
     let started = f64::from(blocks) * target.estimates.block_start_cycles;
     let end = end.max(walks.updating(grid, &walked)?).max(started);

@@ -113,8 +113,10 @@ impl<'s, 'a> Program<'s, 'a> {
         let roles = self.scheduled.roles.iter().zip(&self.roles);
         let draws = |w: &Warp<'_, 'a>| w.func.insts.values().any(|d| d.op == Opcode::AtomIncRelaxedU32);
         let mut warp = roles.flat_map(|(role, facts)| Warp::of(role, facts)).find(draws)?;
-        walk.skim_until(&mut warp, |w| w.drawn == 1)?;
-        let issued = walk.skim_until(&mut warp, |w| w.drawn == 2)?;
+        // A producer draws behind a tile's copies, threads ahead of a tile's work.
+        let ahead = u32::from(!copies(warp.func));
+        walk.skim_until(&mut warp, |w| w.drawn == ahead)?;
+        let issued = walk.skim_until(&mut warp, |w| w.drawn == ahead + 1)?;
         let copied = walk.copied;
         let rest = if whole { walk.skim(&mut warp)? } else { 0 };
         let tiles = walk.most.filter(|&most| most >= 0 && walk.drawn > 0)? as u64 + 1;

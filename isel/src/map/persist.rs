@@ -21,12 +21,13 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     name_grid(k);
     let entry = k.entry;
     let written = written(k);
+    // While the body is in its place: the order of its definitions decides.
+    let longest = longest(k, mapping);
     let old = std::mem::take(&mut k.blocks[entry].insts);
     let footprint = footprint(k);
     let (outside, inside) = split(k, old, &written);
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
-    let longest = longest(k, mapping);
     let grid = neighbours(k, cluster);
     let (taken, bounds) = Taken::new(k, mapping, &grid, cluster);
     let count = bounds[2];

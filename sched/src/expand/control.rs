@@ -235,7 +235,7 @@ impl<'a> Expand<'_, 'a> {
         self.forget_global_inside(l.inst);
         let overlapped = matches!(&d.attr, Attr::Loop(l) if l.overlapped);
         let outer = std::mem::replace(&mut self.flight.exact, overlapped);
-        self.draw_tile(l.inst);
+        self.draw_ahead(l.inst);
         let yields = self.walk_round_robin(d.blocks[0])?;
         self.keep_assumed(assumed);
         self.flight.exact = outer;

@@ -119,7 +119,7 @@ impl Expand<'_, '_> {
         self.from.env.insert(source, counter);
         self.kept_params(body, &deferred_values, &types, &rings);
         self.forget_scratch();
-        self.draw_tile(outer);
+        self.draw_ahead(outer);
         self.walk(d.blocks[0])?;
         self.deferred.overlay.clear();
         let next: Vec<Value> = deferred_values.iter().map(|&v| self.value(v)).collect();

@@ -1,17 +1,18 @@
 //! Tiles drawn from a counter in memory: a program takes the next tile when it has done the one before.
 //!
 //! ```text
-//!  producer   draw = atom.inc counter ─ copies of this tile ─ wait empty ─ st.shared draw + programs ─ arrive full
-//!  others                               work on this tile   ─ wait full  ─ ld.shared ─ arrive empty
+//!  producer   copies of this tile ─ draw = atom.inc counter ─ wait empty ─ st.shared draw + programs ─ arrive full
+//!  others     work on this tile                                            ─ wait full  ─ ld.shared ─ arrive empty
 //! ```
 //!
-//! The first tile of a program is its own number, so nothing waits for the counter at the start. A program draws the next
-//! one when it begins a tile, and needs it when it ends that tile: the latency is hidden. Each tile is drawn for once, so
-//! `tiles` draws bring the counter, which counts to `tiles - 1` and wraps, back to zero: the next launch finds it as this
-//! one did. No program waits for another one.
+//! The first tile of a program is its own number, so nothing waits for the counter at the start. The producer draws when it
+//! has issued a tile's copies: the latency is hidden under the stages that are not computed yet, and nobody holds a long
+//! tile while it works on another. Each tile is drawn for once, so `tiles` draws bring the counter, which counts to
+//! `tiles - 1` and wraps, back to zero: the next launch finds it as this one did. No program waits for another one.
 //!
-//! Without a producer one computing thread draws. It stores in one of two slots, and all threads meet once: a slot is
-//! stored to again only behind the next meeting, which tells that all have read it.
+//! Without a producer one computing thread draws, when it begins a tile, which hides the latency. It stores in one of two
+//! slots, and all threads meet once: a slot is stored to again only behind the next meeting, which tells that all have
+//! read it.
 //!
 //! (FlashAttention-3, Shah et al. 2024, draws causal tiles so: `DynamicPersistentTileScheduler` of its code.)
 
@@ -21,11 +22,17 @@ use warplift_ir::machine::{Attr, Guard, Inst, NewInst, Ring, RingFill, RoleKind,
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
-    /// At the start of a tile's work: draws the tile after it, if this role draws.
-    pub fn draw_tile(&mut self, looped: Inst) {
-        let Some(parameter) = tile_counter(&self.given.program.func, looped).filter(|_| self.draws()) else {
-            return;
-        };
+    /// At the start of a tile's work: draws the tile after it, if computing threads draw.
+    pub fn draw_ahead(&mut self, looped: Inst) {
+        let ahead = !self.given.schedule.producer;
+        if let Some(drawn) = ahead.then(|| self.draw_tile(looped)).flatten() {
+            self.own.drawn = Some(drawn);
+        }
+    }
+
+    /// Draws the next tile, if this role draws.
+    fn draw_tile(&mut self, looped: Inst) -> Option<Value> {
+        let parameter = tile_counter(&self.given.program.func, looped).filter(|_| self.draws())?;
         let address = self.counter_address(parameter);
         let high = self.value(self.data(looped).args[1]);
         let most = self.at().add_imm(high, -1);
@@ -33,7 +40,7 @@ impl Expand<'_, '_> {
         let attr = Attr::Mem { offset: 0, count: 1 };
         let new =
             NewInst::new(Opcode::AtomIncRelaxedU32, &[address, most], &[Ty::B32]).attr(attr).guard(guard);
-        self.own.drawn = Some(self.at().value(new));
+        Some(self.at().value(new))
     }
 
     /// At the end of an iteration: the loop's counter in the next one.
@@ -43,7 +50,8 @@ impl Expand<'_, '_> {
             return self.at().add(counter, step);
         };
         let by_threads = self.given.schedule.rings[ring].fill == RingFill::NextTileByThreads;
-        let next = self.own.drawn.take().filter(|_| self.draws()).map(|drawn| self.at().add(drawn, step));
+        let drawn = self.own.drawn.take().filter(|_| self.draws()).or_else(|| self.draw_tile(looped));
+        let next = drawn.map(|drawn| self.at().add(drawn, step));
         let next = match next {
             Some(next) if by_threads => self.tell_threads(ring, next),
             Some(next) => self.tell_roles(ring, next),

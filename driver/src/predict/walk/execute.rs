@@ -396,7 +396,11 @@ impl<'a> Walk<'_, '_, 'a> {
     fn meet(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, addresses: Option<Number>) {
         let Some(at) = addresses else { return };
         let float = matches!(data.op, Opcode::RedGlobalAddF32 | Opcode::AtomAddF32);
-        let active = warp.known.active(data.guard, &self.patterns);
+        let active = match data.op {
+            // One lane draws a tile: the elected one, or the one that copies.
+            Opcode::AtomIncRelaxedU32 => 1,
+            _ => warp.known.active(data.guard, &self.patterns),
+        };
         // Warps whose lanes share an address share it with each other. One lane alone is one thread of the block.
         let warps = if at.is_same() && active.count_ones() > 1 { f64::from(warp.warps) } else { 1.0 };
         for (line, lanes) in meetings(&self.patterns.lanes(at), active) {
