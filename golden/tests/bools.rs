@@ -40,6 +40,20 @@ fn masks(words: &str, fact: &str, warps: &str) -> String {
     format!("{function}{text}")
 }
 
+/// A fill is `true` or `false` in words, too.
+#[test]
+fn a_fill_is_a_truth_value() {
+    for (fill, of) in [("fill true", 1), ("fill false", 0), ("", 0)] {
+        let text = format!(
+            "kernel k(x: ptr<bool>, y: ptr<i32>, n: i32) {{ grid 1 gx = view x : bool[n] {fill} gy = view y : i32[64]
+                store gy[0], cast(load gx[0] : bool[64], i32) }} mapping k {{ kernel: warps 1 }}"
+        );
+        let (kernel, _) = parsed(&text);
+        assert_eq!(kernel.to_string().contains("fill true"), of == 1, "{kernel}");
+        warplift_golden::described::check(&text, &[("n", 10)], &[""]);
+    }
+}
+
 #[test]
 fn masks_are_loaded_and_stored_in_vectors_and_one_by_one() {
     for (words, fact, warps, n) in

@@ -38,6 +38,7 @@ const TRIES: &[(&[&str], &str)] = &[
         &["view", "load", "store", "block_index", "dim", "subview"],
         "s = subview g2[i, _] r = load s[0] : f32[64] store s[0], r + cast(dim(B), f32)",
     ),
+    (&["unbounded"], "e = @ gl = view z : i32[e] store gq[i*B], load gl[i*B] : i32[B]"),
     (&["grid_dim"], "store gq[i*B], u + @(0)"),
     (&["program_id", "program_count"], "store gq[i*B], u + @"),
     (&["gather"], "store g2[i, 0], @(w, cast(w, i32) & 63, 1)"),

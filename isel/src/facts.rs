@@ -6,7 +6,7 @@
 //! ```
 
 use warplift_ir::manifest::{Expr, ExprOp};
-use warplift_ir::tile::{BinOp, Block, Inst, InstData, Kernel, Op, Type, UnOp, Value, ValueDef};
+use warplift_ir::tile::{BinOp, Block, Inst, InstData, Kernel, MOST_INDEX, Op, Type, UnOp, Value, ValueDef};
 
 /// Limit on the instructions that one query visits. Values form a graph, and a query walks it as a tree.
 const FUEL: u32 = 4096;
@@ -54,6 +54,8 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
                     if keeps_number(kernel, value, args[0], fuel) { all } else { all & all.wrapping_neg() }
                 }
                 Op::Assume(promise) => lcm(of(0), promise.multiple),
+                // No boundary cuts a vector.
+                Op::Unbounded => MOST_INDEX,
                 Op::Workspace => WORKSPACE_ALIGN,
                 Op::Shared { .. } => SHARED_ALIGN,
                 Op::Select => gcd(of(1), of(2)),
@@ -113,7 +115,12 @@ fn never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     let mut known = |v: &Value| never_negative(kernel, *v, fuel);
     match kernel.insts[inst].op {
         _ if kernel.attrs[inst].index => true,
-        Op::BlockIndex(_) | Op::GridDim(_) | Op::ProgramId | Op::ProgramCount | Op::Dim(_) => true,
+        Op::BlockIndex(_)
+        | Op::GridDim(_)
+        | Op::ProgramId
+        | Op::ProgramCount
+        | Op::Dim(_)
+        | Op::Unbounded => true,
         Op::Binary(BinOp::Add | BinOp::Mul | BinOp::Div | BinOp::CeilDiv | BinOp::Min) => {
             args.iter().all(known)
         }
@@ -175,6 +182,9 @@ pub fn terms(kernel: &Kernel, value: Value, minus: bool, fuel: &mut u32, term: &
 /// Whether a multiple of a tile is certainly below an extent: a constant, or as many tiles as a block index or a loop
 /// counter counts, which ends with the extent. Blocks past the end of the grid are not looked at.
 pub fn stays_inside(kernel: &Kernel, index: Value, extent: Value, tile: i64) -> bool {
+    if kernel.is_unbounded(extent) {
+        return true;
+    }
     if let Some(outer) = outer_counter(kernel, index, tile) {
         let (_, step) = factor(kernel, outer);
         return stays_inside(kernel, outer, extent, step);
@@ -334,6 +344,9 @@ pub fn trips(kernel: &Kernel, inst: Inst) -> Option<u32> {
 
 /// Whether a tile of so many elements from an index on certainly lies inside an extent.
 pub fn lies_inside(kernel: &Kernel, index: Value, tile: u32, extent: Value) -> bool {
+    if kernel.is_unbounded(extent) {
+        return true;
+    }
     let last = at_most(kernel, index).map(|at| at.saturating_add(tile.into()));
     let fits = || Some(last? <= kernel.int_const(extent)?);
     is_never_negative(kernel, index) && fits() == Some(true) && never_wraps(kernel, index, &mut { FUEL })
@@ -489,6 +502,8 @@ fn launch_expr_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Expr>
     let args = kernel.args(inst);
     let op = match kernel.insts[inst].op {
         Op::Cast | Op::Assume(_) => return launch_expr_of(kernel, args[0], fuel),
+        // A tensor map ends somewhere.
+        Op::Unbounded => return Some(Expr::Const(MOST_INDEX)),
         Op::Binary(b) => match b {
             BinOp::Add => ExprOp::Add,
             BinOp::Sub => ExprOp::Sub,

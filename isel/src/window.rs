@@ -73,6 +73,11 @@ impl Window {
         }
     }
 
+    /// Dimensions of the whole view.
+    pub fn rank(&self) -> usize {
+        self.kept.len() + self.fixed.len()
+    }
+
     /// Extent of a dimension of the whole view.
     pub fn extent(&self, k: &Kernel, whole: usize) -> Value {
         self.numbers(k)[whole]
@@ -153,8 +158,8 @@ impl Window {
     pub fn boxes_refused(&self, k: &Kernel) -> Option<String> {
         let (rank, fill) = (self.kept.len(), self.fill(k));
         let (last, ragged) = (self.unit(k) == Some(rank.saturating_sub(1)), self.ragged(k).is_some());
-        (rank + self.fixed.len() > MAX_RANK)
-            .then(|| format!("a view of rank {}", rank + self.fixed.len()))
+        (self.rank() > MAX_RANK)
+            .then(|| format!("a view of rank {}", self.rank()))
             .or_else(|| (fill != 0.0).then(|| format!("fill {fill}")))
             .or_else(|| (!last).then(|| "its last dimension is not known to have stride 1".to_owned()))
             .or_else(|| ragged.then(|| "its extents are not known at launch".to_owned()))
@@ -213,8 +218,8 @@ impl Window {
                 "no number that is known at launch bounds the extent that comes from memory, as in `min(count, rows)`",
             );
         }
-        let rank = self.kept.len() + self.fixed.len();
-        (rank >= MAX_RANK).then_some("an extent that comes from memory makes its tensor map six-dimensional")
+        (self.rank() >= MAX_RANK)
+            .then_some("an extent that comes from memory makes its tensor map six-dimensional")
     }
 }
 

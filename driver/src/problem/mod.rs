@@ -55,11 +55,12 @@ impl Problem {
     /// # Errors
     /// Sizes that the kernel lacks, extents that are unknown or too large.
     pub fn new(kernel: &Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ProblemError> {
-        let problem = Self::open(kernel, mapping, sizes)?;
+        let mut problem = Self::open(kernel, mapping, sizes)?;
+        problem.reach();
         match problem.operands.iter().find_map(|o| Some((o, o.from_memory?))) {
             None => Ok(problem),
             Some((operand, line)) => Err(ProblemError::Operands(format!(
-                "line {line}: the size of `{}` comes from memory: `run` and `sim` take it from their data, and nothing else \
+                "line {line}: the size of `{}` follows from memory: `run` and `sim` take it from their data, and nothing else \
                  knows it before the launch",
                 operand.name
             ))),
@@ -74,6 +75,16 @@ impl Problem {
         let resolved = warplift_isel::map::do_tunables(kernel, mapping)?;
         let operands = operands(&resolved, &sizes)?;
         Ok(Self { resolved, sizes, operands })
+    }
+
+    /// Makes arrays of unknown extents as long as what the launch can touch of them, if arguments alone say it.
+    fn reach(&mut self) {
+        let ends = touched::reached(self);
+        for (operand, end) in self.operands.iter_mut().zip(ends) {
+            if let Some(elements) = end.filter(|_| operand.from_memory.is_some()) {
+                (operand.elements, operand.from_memory) = (elements.max(operand.elements), None);
+            }
+        }
     }
 
     /// Sizes of real work, or smaller ones if tensors may not span those.

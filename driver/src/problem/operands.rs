@@ -19,7 +19,7 @@ pub struct Operand {
     pub read: bool,
     /// Whether it is stored to.
     pub written: bool,
-    /// The line of a view whose extents come from memory: its elements are not counted.
+    /// The line of a view whose extents come from memory, or are unknown: its elements are not counted.
     pub from_memory: Option<u32>,
 }
 
@@ -51,7 +51,9 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
             let args = kernel.args(inst);
             let through = |view: &Value| kernel.argument_of(*view).is_some_and(|of| of.value == p.value);
             match data.op {
-                Op::View { .. } if args[0] == p.value && is_from_memory(kernel, inst) => {
+                Op::View { .. }
+                    if args[0] == p.value && (is_from_memory(kernel, inst) || is_unbounded(kernel, inst)) =>
+                {
                     operand.from_memory.get_or_insert(data.loc.line);
                 }
                 Op::View { strided, .. } if args[0] == p.value => {
@@ -72,8 +74,13 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
     Ok(found)
 }
 
+/// Whether nothing bounds a view.
+pub(super) fn is_unbounded(kernel: &Kernel, view: Inst) -> bool {
+    kernel.args(view).iter().any(|&v| kernel.is_unbounded(v))
+}
+
 /// Whether arguments alone do not bound a view.
-fn is_from_memory(kernel: &Kernel, view: Inst) -> bool {
+pub(super) fn is_from_memory(kernel: &Kernel, view: Inst) -> bool {
     let strided = matches!(kernel.insts[view].op, Op::View { strided: true, .. });
     let args = kernel.args(view)[1..].iter().enumerate();
     args.into_iter().any(|(n, &v)| bound(kernel, view, strided, (n, v)).is_none())

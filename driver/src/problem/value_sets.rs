@@ -228,6 +228,14 @@ pub enum Cover {
 }
 
 impl Cover {
+    /// The place behind the last one, 0 where nothing is covered; places that are not known may be the last ones.
+    pub fn end(&self) -> Option<i64> {
+        match self {
+            Self::Spans(spans) => Some(spans.last().map_or(0, |s| s.1)),
+            Self::Somewhere { extent, .. } => Some(*extent),
+        }
+    }
+
     /// The covered elements, if an interval counts as `least` of them or more.
     pub fn elements(&self, least: f64) -> f64 {
         let whole = |length: i64| (length as f64).max(least);

@@ -5,7 +5,7 @@ use super::compute;
 use super::memory::{BufferId, Memory};
 use super::number::{Number, cast};
 use super::tile::{Extents, Tile, each_index};
-use super::value::{Val, View};
+use super::value::{UNBOUNDED, Val, View};
 use super::{Fault, InterpError};
 use crate::tile::{Assumption, AtomicOp, Block, Dim, Inst, Kernel, MOST_INDEX, Op, Type, Value};
 use crate::types::Elem;
@@ -261,6 +261,7 @@ impl<'a> Program<'a> {
             Op::GridDim(d) => along(&place.grid, *d),
             Op::ProgramId => place.program,
             Op::ProgramCount => place.programs,
+            Op::Unbounded => MOST_INDEX,
             _ => return Ok(None),
         };
         Ok(Some(Number::Int(int)))
@@ -274,7 +275,7 @@ impl<'a> Program<'a> {
         Ok(Val::Scalar(one.view_as(to, smallvec![1]).get(0)))
     }
 
-    fn tile_op(&self, inst: Inst, op: &Op, ty: Type) -> Result<Val> {
+    fn tile_op(&mut self, inst: Inst, op: &Op, ty: Type) -> Result<Val> {
         let extents = self.extents(ty)?;
         let x = |i| self.tile(inst, i);
         let tile = match op {
@@ -360,14 +361,19 @@ impl Program<'_> {
         let numbers: SmallVec<[i64; 5]> =
             args[1..].iter().zip(types).map(|(v, ty)| saturated(ty, v.number(0).as_i64())).collect();
         let rank = numbers.len() / (1 + usize::from(strided));
-        let extents: SmallVec<[i64; 5]> = numbers[..rank].into();
+        let extent = |d: usize| match self.kernel.is_unbounded(self.kernel.args(inst)[1 + d]) {
+            true => UNBOUNDED,
+            false => numbers[d],
+        };
+        let extents: SmallVec<[i64; 5]> = (0..rank).map(extent).collect();
         let strides = match strided {
             true => numbers[rank..].into(),
             false => row_major(&extents)?,
         };
         let last: i128 =
             extents.iter().zip(&strides).map(|(&e, &s)| i128::from(e - 1) * i128::from(s.max(0))).sum();
-        if extents.iter().all(|&e| e > 0) {
+        // An unbounded view reaches as far as its accesses do.
+        if extents.iter().all(|&e| e > 0 && e != UNBOUNDED) {
             let width = self.kernel.ty(self.kernel.result(inst)).elem().bits();
             self.memory.reach(buffer, i128::from(offset) * 8 + (last + 1) * i128::from(width));
         }
@@ -408,6 +414,7 @@ impl Program<'_> {
             return Ok(Val::Scalar(Number::Int(0)));
         };
         let view = access.view;
+        reach(self.memory, &view, bit, elem);
         if let Some(log) = &mut self.memory.log {
             log.write((view.buffer, bit), true);
         }
@@ -433,7 +440,7 @@ impl Program<'_> {
                 continue;
             }
             let index = fixed.next().unwrap_or(0);
-            outside |= index < 0 || index >= extent;
+            outside |= view.is_outside(d, index.into());
             part.first += i128::from(index) * i128::from(stride);
         }
         if outside {
@@ -480,12 +487,12 @@ impl Program<'_> {
     }
 
     /// One element: a tile that has an extent of 1 along every dimension.
-    fn scalar_load(&self, inst: Inst, elem: Elem) -> Result<Val> {
+    fn scalar_load(&mut self, inst: Inst, elem: Elem) -> Result<Val> {
         let rank = self.kernel.args(inst).len() - 1;
         Ok(Val::Scalar(self.load(inst, elem, smallvec![1; rank])?.get(0)))
     }
 
-    fn load(&self, inst: Inst, elem: Elem, extents: Extents) -> Result<Tile> {
+    fn load(&mut self, inst: Inst, elem: Elem, extents: Extents) -> Result<Tile> {
         let access = match self.kernel.insts[inst].op {
             Op::LoadRuns(dim) => self.access_of_runs(inst, dim.into(), &extents)?,
             _ => self.access(inst)?,
@@ -496,7 +503,10 @@ impl Program<'_> {
         each_index(&extents, |index| {
             let number = match access.place(elem, numbers.len(), index) {
                 None => Ok(fill),
-                Some(bit) => read(self.memory, access.view.buffer, bit, elem),
+                Some(bit) => {
+                    reach(self.memory, &access.view, bit, elem);
+                    read(self.memory, access.view.buffer, bit, elem)
+                }
             };
             numbers.push(number.unwrap_or_else(|e| {
                 failed = Some(e);
@@ -570,6 +580,7 @@ fn update(
     bit: i128,
     (new, expected): (Number, Option<Number>),
 ) -> Result<Number> {
+    reach(memory, view, bit, elem);
     if let Some(log) = &mut memory.log {
         let at = (view.buffer, bit);
         let atomic = op.atomic();
@@ -588,6 +599,13 @@ fn update(
     };
     memory.write(view.buffer, bit, elem, value)?;
     Ok(old)
+}
+
+/// An access of an unbounded view says how far the view reaches.
+fn reach(memory: &mut Memory, view: &View, bit: i128, elem: Elem) {
+    if view.extents.contains(&UNBOUNDED) {
+        memory.reach(view.buffer, bit + i128::from(elem.bits()));
+    }
 }
 
 /// The element at a bit, if it is defined.
@@ -612,6 +630,9 @@ fn row_major(extents: &[i64]) -> Result<SmallVec<[i64; 5]>> {
     let mut strides: SmallVec<[i64; 5]> = extents.into();
     for (stride, &extent) in strides.iter_mut().zip(extents).rev() {
         *stride = step;
+        if extent == UNBOUNDED {
+            continue;
+        }
         step = step.checked_mul(extent.max(0)).ok_or(Undefined("a view is too large"))?;
     }
     Ok(strides)
@@ -621,7 +642,7 @@ fn row_major(extents: &[i64]) -> Result<SmallVec<[i64; 5]>> {
 fn place(view: &View, elem: Elem, index: &[i128]) -> Option<i128> {
     let mut at = 0i128;
     for (d, &i) in index.iter().enumerate() {
-        if i < 0 || i >= view.extents[d].into() {
+        if view.is_outside(d, i) {
             return None;
         }
         at += i * i128::from(view.strides[d]);

@@ -16,6 +16,9 @@ pub(super) enum Val {
     View(Rc<View>),
 }
 
+/// The extent of a dimension whose end the kernel does not know.
+pub(super) const UNBOUNDED: i64 = i64::MAX;
+
 /// A bounded window on a buffer.
 #[derive(Clone, Debug)]
 pub(super) struct View {
@@ -24,10 +27,19 @@ pub(super) struct View {
     pub offset: u64,
     /// Elements from there to the one at index zero.
     pub first: i128,
+    /// [`UNBOUNDED`] where no index is outside.
     pub extents: SmallVec<[i64; 5]>,
     /// In elements.
     pub strides: SmallVec<[i64; 5]>,
     pub fill: f64,
+}
+
+impl View {
+    /// Whether an index lies outside of a dimension.
+    pub fn is_outside(&self, dim: usize, index: i128) -> bool {
+        let extent = self.extents[dim];
+        extent != UNBOUNDED && !(0..extent.into()).contains(&index)
+    }
 }
 
 impl Val {

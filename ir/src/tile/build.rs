@@ -370,6 +370,12 @@ impl KernelBuilder {
         self.value(Op::ExpandDims(dim), &[x], None)
     }
 
+    /// The extent of a view's dimension whose end the kernel does not know: no access is compared with it, and one that
+    /// leaves the array is an error that only the interpreter and the simulator report. No stride may depend on it.
+    pub fn unbounded(&mut self) -> Result<Value> {
+        self.value(Op::Unbounded, &[], None)
+    }
+
     /// A view of global memory. Strides are in elements; without strides it is row-major.
     pub fn view(
         &mut self,

@@ -489,6 +489,11 @@ impl Kernel {
         is(inst) || self.insts[inst].blocks.iter().any(|&b| self.find_in_block(b, |_, inst| is(inst)))
     }
 
+    /// Whether a value is the extent `?` of a view, with which no index is compared.
+    pub fn is_unbounded(&self, value: Value) -> bool {
+        self.def(value).is_some_and(|inst| matches!(self.insts[inst].op, Op::Unbounded))
+    }
+
     /// The value of a constant scalar, looking through nothing but constants and resolved dims.
     pub fn int_const(&self, value: Value) -> Option<i64> {
         match self.insts[self.def(value)?].op {

@@ -124,11 +124,12 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 38] = [
+const FORMS: [(&str, Form); 39] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
     ("program_count", form(0, 0, true, false)),
+    ("unbounded", form(0, 0, true, false)),
     ("dim", form(1, 1, false, false)),
     ("select", form(3, 3, false, false)),
     ("fma", form(3, 3, false, false)),
@@ -279,6 +280,7 @@ impl Op {
             Self::GridDim(_) => "grid_dim",
             Self::ProgramId => "program_id",
             Self::ProgramCount => "program_count",
+            Self::Unbounded => "unbounded",
             Self::Unary(op) => name_of(&UNARY, *op),
             Self::Binary(op) => infix(Infix::Binary(*op)).unwrap_or_else(|| name_of(&BINARY, *op)),
             Self::Compare(op) => infix(Infix::Compare(*op)).unwrap_or("?"),

@@ -219,6 +219,8 @@ pub enum Op {
     ProgramId,
     /// Made by `map`: number of programs launched, i32.
     ProgramCount,
+    /// The extent of a dimension whose end the kernel does not know, `?` in a view's type.
+    Unbounded,
     /// `x`: element by element.
     Unary(UnOp),
     /// `x, y`: element by element; a scalar operand stands for a tile of equal elements.

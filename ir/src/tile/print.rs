@@ -209,7 +209,7 @@ impl<'a> Printer<'a> {
             Op::Float(v) => write!(f, "{} : {ty}", FloatText(*v)),
             Op::Dim(d) => write!(f, "dim({})", DimText(&kernel.tunables, *d)),
             Op::BlockIndex(d) | Op::GridDim(d) => write!(f, "{}({d})", op.name()),
-            Op::ProgramId | Op::ProgramCount | Op::AsyncCommit => f.write_str(op.name()),
+            Op::ProgramId | Op::ProgramCount | Op::Unbounded | Op::AsyncCommit => f.write_str(op.name()),
             Op::AsyncWait(n) => write!(f, "async_wait {n}"),
             Op::Binary(_) | Op::Compare(_) if find(&BINARY, op.name()).is_none() => {
                 let [x, y] = [0, 1].map(|i| self.arg(args, i));
@@ -368,7 +368,9 @@ impl<'a> Printer<'a> {
             self.list(f, args.get(rank + 1..).unwrap_or_default())?;
             f.write_char(']')?;
         }
-        if fill.to_bits() != 0 {
+        if fill == 1.0 && elem == Elem::Bool {
+            f.write_str(" fill true")?;
+        } else if fill.to_bits() != 0 {
             write!(f, " fill {}", FloatText(fill))?;
         }
         Ok(())

@@ -136,7 +136,7 @@ impl Typing<'_> {
         match self.op {
             Op::Int(_) => self.constant(|e| !e.is_float(), "an integer or bool scalar"),
             Op::Float(_) => self.constant(Elem::is_float, "a float scalar"),
-            Op::Dim(_) | Op::ProgramId | Op::ProgramCount => self.index_scalar(),
+            Op::Dim(_) | Op::ProgramId | Op::ProgramCount | Op::Unbounded => self.index_scalar(),
             Op::BlockIndex(d) | Op::GridDim(d) => self
                 .attribute("the dimension", (*d).into(), 0, MAX_GRID as i64 - 1)
                 .and_then(|()| self.index_scalar()),

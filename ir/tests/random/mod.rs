@@ -126,6 +126,7 @@ impl Random<'_> {
             | Op::Dim(_)
             | Op::BlockIndex(_)
             | Op::GridDim(_)
+            | Op::Unbounded
             | Op::Iota(_)
             | Op::AsyncCommit
             | Op::AsyncWait(_) => 0,
@@ -171,15 +172,15 @@ impl Random<'_> {
         let (d, dim) = (self.choices.below(2) as u8, self.dim());
         let reduce = self.choices.of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Xor]);
         let (float, elem) = (self.choices.of(&FLOATS), self.choices.of(&ELEMS));
+        let unary = self.choices.of(&[UnOp::Neg, UnOp::Exp2, UnOp::Not]);
         self.choices.of(&[
             Op::Int(i64::from(d)),
             Op::Float(float),
             Op::Dim(dim),
             Op::BlockIndex(d),
             Op::GridDim(d),
-            Op::Unary(UnOp::Neg),
-            Op::Unary(UnOp::Exp2),
-            Op::Unary(UnOp::Not),
+            Op::Unbounded,
+            Op::Unary(unary),
             Op::Binary(BinOp::Add),
             Op::Binary(BinOp::Div),
             Op::Binary(BinOp::Max),

@@ -14,6 +14,7 @@ use super::Lower;
 use crate::Result;
 use crate::facts::{WORKSPACE_ALIGN, launch_expr};
 use crate::tiles::in_shared;
+use crate::window::Window;
 use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
 use warplift_ir::manifest::{Expr, ExprOp, Param};
 use warplift_ir::target::Opcode;
@@ -87,10 +88,14 @@ impl Lower<'_, '_> {
         }
         let view = self.view(at[0])?;
         self.limit_steps(at[0])?;
+        let window = Window::of(k, at[0]);
         let (mut address, mut inside) = (view.base, None);
         for (d, &index) in at[1..].iter().enumerate() {
             let index = self.scalar(index)?;
             address = self.step(address, index, view.strides[d], Elem::Uint(32).bits());
+            if window.as_ref().is_some_and(|w| k.is_unbounded(w.extent(k, w.kept[d]))) {
+                continue;
+            }
             // Unsigned: a negative index is outside too.
             let new = NewInst::new(Opcode::SetpU32, &[index, view.extents[d]], &[Ty::Pred]);
             let within = self.at().value(new.attr(Attr::Cmp(CmpOp::Lt)));

@@ -152,7 +152,8 @@ impl Lower<'_, '_> {
         }
         let whole = |(d, &of): (usize, &usize)| {
             let tile = shape.get(d).copied().unwrap_or(1);
-            !each.gathers(d) && lies_inside(k, args[1 + d], tile, window.extent(k, of))
+            let extent = window.extent(k, of);
+            k.is_unbounded(extent) || !each.gathers(d) && lies_inside(k, args[1 + d], tile, extent)
         };
         // Where a fixed index is outside, everything is.
         let fixed = window.fixed.iter().all(|&(d, at)| lies_inside(k, at, 1, window.extent(k, d)));

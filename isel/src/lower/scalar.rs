@@ -11,7 +11,7 @@ use crate::facts::is_never_negative;
 use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, small_bits, unary_row};
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Assumption, BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
+use warplift_ir::tile::{Assumption, BinOp, CmpOp, Inst, MOST_INDEX, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -38,6 +38,7 @@ impl Lower<'_, '_> {
             Op::GridDim(d) => {
                 self.special([self.block_count(), Opcode::NctaidY, Opcode::NctaidZ][usize::from(*d).min(2)])
             }
+            Op::Unbounded => self.at().imm(MOST_INDEX),
             Op::ProgramId => self.program(self.block_index(), true),
             Op::ProgramCount => self.program(self.block_count(), false),
             Op::Binary(op) => return self.scalar_binary(inst, *op),

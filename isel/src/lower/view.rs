@@ -132,6 +132,9 @@ impl Lower<'_, '_> {
                     part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
                 }
             }
+            if window.as_ref().is_some_and(|w| self.k.is_unbounded(w.extent(self.k, w.kept[d]))) {
+                continue;
+            }
             // The comparison is unsigned, so a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
             inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));

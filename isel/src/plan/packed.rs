@@ -71,6 +71,13 @@ fn check_reads(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
     if Window::of(k, view).is_some_and(|w| w.fill(k) != 0.0) {
         return Err(IselError::at(k, load, "a packed array has zeros outside: its view has no `fill`"));
     }
+    if Window::of(k, view).is_some_and(|w| (0..w.rank()).any(|d| k.is_unbounded(w.extent(k, d)))) {
+        return Err(IselError::at(
+            k,
+            load,
+            "a packed array has extents that the caller knows: its view has none that is `?`",
+        ));
+    }
     let writes = |i: Inst| k.insts[i].op.is_write() && memory(k, k.args(i)[0]) == memory(k, view);
     let others = k.insts.keys().any(writes);
     match others {

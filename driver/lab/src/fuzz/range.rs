@@ -8,7 +8,7 @@
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use warplift_ir::tile::{AtomicOp, BinOp, Block, CmpOp, Inst, Kernel, Op, ReduceOp, UnOp, Value};
+use warplift_ir::tile::{AtomicOp, BinOp, Block, CmpOp, Inst, Kernel, MOST_INDEX, Op, ReduceOp, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// Magnitude of the integers that inputs hold.
@@ -374,6 +374,7 @@ impl Ranges<'_> {
                         }
                         Op::BlockIndex(_) | Op::ProgramId => Range::whole(0.0, 1024.0),
                         Op::GridDim(_) | Op::ProgramCount => Range::whole(1.0, 1024.0),
+                        Op::Unbounded => Range::constant(MOST_INDEX as f64),
                         Op::Dim(d) => Range::constant(d.constant().unwrap_or(1).into()),
                         Op::Iota(d) => Range::whole(0.0, f64::from(extent(k, result, (*d).into()) - 1)),
                         op => {

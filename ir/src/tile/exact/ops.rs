@@ -41,6 +41,7 @@ variants!(Op {
     GridDim "grid_dim" (dimension),
     ProgramId "program_id",
     ProgramCount "program_count",
+    Unbounded "unbounded",
     Unary "unary" (op),
     Binary "binary" (op),
     Compare "compare" (op),

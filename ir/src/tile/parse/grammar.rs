@@ -15,11 +15,11 @@
 //! carry      = "carry" (name "=" expr),+
 //! expr       = unary (infix unary)*            # precedence as in Rust
 //! unary      = ("-" | "!") unary | primary ("[" expr,* "]")?
-//! primary    = literal | name | "(" expr ")" | "[" expr,* "]" | operation
+//! primary    = literal | name | "?" | "(" expr ")" | "[" expr,* "]" | operation
 //! operation  = name "(" expr,* ")" tail | name expr,* tail      # a function's name too, in parentheses
 //! assume     = "assume" unary ("%" int | "in" range)+
 //!            | "shared" type ("layout" string)?
-//! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" float)? (("scope" | "order") word)* ("where" expr)?
+//! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" (float | "true" | "false"))? (("scope" | "order") word)* ("where" expr)?
 //! attrs      = "@" "[" attr,* "]"
 //! ```
 //!
@@ -369,6 +369,9 @@ fn primary(c: &mut Cursor<'_>) -> Result<Expr> {
         let span = span.to(c.last_span());
         return Ok(Expr { kind: Kind::List(items), span, depth });
     }
+    if c.eat("?") {
+        return call("unbounded", Vec::new()).map(|e| Expr { span, ..e });
+    }
     let kind = match c.peek() {
         Tok::Int(v) => Kind::Int((*v).into()),
         Tok::Float(v) => Kind::Float(*v),
@@ -523,7 +526,11 @@ fn tail(c: &mut Cursor<'_>, call: &mut Call, form: Form) -> Result<()> {
         call.strides = Some(c.list("]", expr)?);
     }
     if c.eat_word("fill") {
-        call.fill = float(c)?;
+        call.fill = match (c.eat_word("true"), c.eat_word("false")) {
+            (true, _) => 1.0,
+            (_, true) => 0.0,
+            _ => float(c)?,
+        };
     }
     Ok(())
 }

@@ -50,9 +50,9 @@ pub(crate) struct Token {
 }
 
 /// All operators and brackets; one that starts with another stands before it.
-const PUNCTUATION: [&str; 32] = [
+const PUNCTUATION: [&str; 33] = [
     "..=", "..", "==", "!=", "<=", ">=", "<<", ">>", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-",
-    "*", "/", "%", "&", "|", "^", "<", ">", "!", "@", ";", ".", "~",
+    "*", "/", "%", "&", "|", "^", "<", ">", "!", "@", ";", ".", "~", "?",
 ];
 
 /// Fewer bytes than a token takes in most texts, blanks included.

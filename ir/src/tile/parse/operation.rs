@@ -84,6 +84,7 @@ impl Lower<'_> {
         let op = match call.name {
             "program_id" => Op::ProgramId,
             "program_count" => Op::ProgramCount,
+            "unbounded" => Op::Unbounded,
             "async_commit" => Op::AsyncCommit,
             "shared" => return self.shared(span, call),
             _ => Op::BlockIndex(0),

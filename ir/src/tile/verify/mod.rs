@@ -5,6 +5,7 @@
 //! - Types: every instruction obeys the rules of `typing`. The yielded values of blocks have the types of the results.
 //! - Sizes: extents are positive, tiles hold at most [`MAX_TILE_ELEMENTS`] elements.
 //! - Asserts that the tunables decide hold for the text's values.
+//! - The extent `?` is one of a view on which no stride depends.
 //! - The grid: one to three i32 scalars that depend on parameters and tunables only.
 //! - Asynchronous copies: nothing reads their data before a wait that covers them.
 
@@ -24,6 +25,10 @@ pub const MAX_TILE_ELEMENTS: u64 = 1 << 20;
 
 /// The deepest nesting of blocks.
 pub const MAX_BLOCK_DEPTH: u32 = 64;
+
+/// Where `?` stands as it may not.
+const UNBOUNDED: &str =
+    "`?` is an extent on which no stride depends: the first one of a view, or any of a view with strides";
 
 /// A violation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -243,6 +248,8 @@ impl<'a> Verifier<'a> {
         for (i, &v) in self.kernel.args(inst).iter().enumerate() {
             if !self.known(v) || !self.visible[v] {
                 self.error_at(inst, format!("operand {} ({v}) is not defined here", i + 1));
+            } else if self.kernel.is_unbounded(v) && !self.takes_unbounded(inst, i) {
+                self.error_at(inst, UNBOUNDED);
             }
         }
         for (i, &v) in self.kernel.results(inst).iter().enumerate() {
@@ -251,6 +258,16 @@ impl<'a> Verifier<'a> {
                 self.error_at(inst, format!("{v} is not its result"));
             }
         }
+    }
+
+    /// Whether an operand may be `?`: an extent on which no stride depends.
+    fn takes_unbounded(&self, inst: Inst, operand: usize) -> bool {
+        let extents = match self.kernel.insts[inst].op {
+            Op::View { strided: true, .. } => (self.kernel.args(inst).len() - 1) / 2,
+            Op::View { strided: false, .. } => 1,
+            _ => 0,
+        };
+        (1..=extents).contains(&operand)
     }
 
     fn types(&mut self, inst: Inst) {

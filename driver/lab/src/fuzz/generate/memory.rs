@@ -454,7 +454,11 @@ impl Generator<'_> {
         let zero = self.int(0)?;
         let extents = shape.dims().iter().map(|&d| self.b.dim(d)).collect::<Result<Vec<Value>>>()?;
         let mut sizes = extents.clone();
-        sizes[0] = self.index(BinOp::Mul, blocks, extents[0])?;
+        sizes[0] = match self.choices.chance(1, 4) {
+            // Every place lies inside.
+            true => self.b.unbounded()?,
+            false => self.index(BinOp::Mul, blocks, extents[0])?,
+        };
         let mut index = vec![zero; extents.len()];
         index[0] = self.index(BinOp::Mul, block, extents[0])?;
         let view = self.b.view(ptr, &sizes, None, 0.0)?;
