@@ -8,7 +8,7 @@ use crate::rows::{binary_row, fma_row, is_half, kind, natural, reduced, unary_ro
 use crate::{IselError, Result};
 use warplift_ir::machine::Ty;
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{AtomicOp, BinOp, CmpOp, Inst, Kernel, Op, ReduceOp, Type, UnOp};
+use warplift_ir::tile::{AtomicOp, BinOp, CmpOp, Inst, Kernel, Op, Type, UnOp};
 use warplift_ir::types::Elem;
 
 /// Bits of an element of a tile at most: that of a register.
@@ -149,9 +149,9 @@ pub(crate) fn is_long(elem: Elem) -> bool {
 /// Whether `map` writes an operation on tiles of 64-bit integers with words.
 fn has_words(op: &Op) -> bool {
     match op {
-        Op::Binary(op) => !matches!(op, BinOp::Div | BinOp::CeilDiv | BinOp::Rem),
+        Op::Binary(op) => *op != BinOp::CeilDiv,
         Op::Unary(op) => matches!(op, UnOp::Neg | UnOp::Abs | UnOp::Not),
-        Op::Compare(_) | Op::Select | Op::Full | Op::Gather(_) | Op::Reduce(ReduceOp::Sum, _) => true,
+        Op::Compare(_) | Op::Select | Op::Full | Op::Gather(_) | Op::Reduce(..) | Op::Scan(..) => true,
         Op::Trans(_) | Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Slice(_) => true,
         Op::Rearrange | Op::Join | Op::Split => true,
         _ => false,

@@ -4,26 +4,26 @@
 //!  x + y     ─►   low = xl + yl     carry = low < xl     high = xh + yh + carry      x + y = high << 32 | low
 //!  x < y     ─►   xh < yh | (xh == yh & xl < yl)          only the high words have a sign
 //!  trans(x)  ─►   trans(xl), trans(xh)                    what moves elements moves both words
+//!  x / y     ─►   128 bits are not needed: `quotient`    sums, extremes along a dimension: `along`
 //! ```
 //!
 //! The low word is `cast(x, u32)`, the high one `cast(x >> 32, u32)`. These, and `high << 32 | low`, are all that `lower` knows of
 //! such tiles ([`long`](crate::lower), beside loads, stores and conversions). Words that were just made are not taken apart
 //! again. (Expansion of integers that no register holds, as in the type legalization of other compilers.)
 
+mod along;
+mod quotient;
+
 use super::drop_unused::do_drop_unused;
 use crate::takes::is_long;
-use crate::tiles::{extents, with_elem};
+use crate::tiles::with_elem;
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{
-    BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, ReduceOp, Type, UnOp, Value, ValueDef, ValueList,
-};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
 /// A word, and a scalar of two.
 const U32: Elem = Elem::Uint(32);
 const LONG: Type = Type::Scalar(Elem::I64);
-/// So many numbers of 16 bits have a sum of 32 bits.
-const SUMMED: u32 = 1 << 16;
 
 /// The low and the high word of each element.
 type Words = [Value; 2];
@@ -65,7 +65,7 @@ impl Expand<'_> {
         let results = self.k.results(inst).to_vec();
         match (self.k.insts[inst].op.clone(), &results[..]) {
             (Op::Compare(cmp), &[result]) => self.compared(cmp, &args, result),
-            (Op::Reduce(ReduceOp::Sum, d), &[result]) => self.reduce_sum(args[0], d, result),
+            (Op::Reduce(op, d), &[result]) => self.reduce(op, d, args[0], result),
             (Op::Split, &[one, other]) => self.split(args[0], [one, other]),
             (op, &[result]) => {
                 let words = self.elements(&op, &args, result)?;
@@ -105,6 +105,7 @@ impl Expand<'_> {
                 self.own_words(args[0])?.map(|w| self.like(op, &[w], result))
             }
             Op::Gather(_) => self.own_words(args[0])?.map(|w| self.like(op, &[w, args[1]], result)),
+            Op::Scan(op, d) => self.scan(*op, *d, args[0], result)?,
             Op::Join => {
                 let [x, y] = [self.own_words(args[0])?, self.own_words(args[1])?];
                 [0, 1].map(|n| self.like(op, &[x[n], y[n]], result))
@@ -150,7 +151,10 @@ impl Expand<'_> {
                 let n = self.amount(y);
                 self.shifted_right(x, n, signed)
             }
-            BinOp::Div | BinOp::CeilDiv | BinOp::Rem => return None,
+            BinOp::Div => self.quotient(x, y, signed).0,
+            BinOp::Rem => self.quotient(x, y, signed).1,
+            // Only scalars have it.
+            BinOp::CeilDiv => return None,
         })
     }
 
@@ -272,23 +276,6 @@ impl Expand<'_> {
                 self.op(BinOp::Or, less, low)
             }
         }
-    }
-
-    /// The sum along a dimension: halves of low words have sums of 32 bits.
-    fn reduce_sum(&mut self, x: Value, d: u8, result: Value) -> Option<()> {
-        if extents(self.k, x)[usize::from(d)] > SUMMED {
-            return None;
-        }
-        let [low, high] = self.own_words(x)?;
-        let [half, ones] = [16, 0xffff].map(|n| self.number(n, low));
-        let parts = [self.op(BinOp::And, low, ones), self.op(BinOp::Shr, low, half), high];
-        let op = Op::Reduce(ReduceOp::Sum, d);
-        let [first, second, high] = parts.map(|p| self.like(&op, &[p], result));
-        let [zero, half] = [0, 16].map(|n| self.number(n, first));
-        let second = self.shifted_left([second, zero], half);
-        let low = self.sum([first, high], second);
-        self.packs(result, low);
-        Some(())
     }
 
     /// The words of a tile, or of a scalar as a tile of this shape; `None` of a scalar whose words are not known.

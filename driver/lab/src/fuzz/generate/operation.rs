@@ -65,6 +65,20 @@ const WILD: &[(usize, Kind)] = &[
     (1, Kind::Shared),
 ];
 
+/// What is computed of 64-bit integers and a constant that is not 0.
+const LONG_OPS: [BinOp; 9] = [
+    BinOp::Add,
+    BinOp::Sub,
+    BinOp::Mul,
+    BinOp::MulHi,
+    BinOp::Div,
+    BinOp::Rem,
+    BinOp::Xor,
+    BinOp::Min,
+    BinOp::Max,
+];
+/// Prefixes of 64-bit integers.
+const ALONG: [ReduceOp; 5] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::Xor];
 const COMPARISONS: [CmpOp; 6] = [CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge, CmpOp::Eq, CmpOp::Ne];
 
 impl Generator<'_> {
@@ -222,9 +236,14 @@ impl Generator<'_> {
         for _ in 0..1 + self.choices.below(3) {
             let by = self.choices.of(&[3, 0x1_0000_0001, 5_000_000_019, i64::MAX, i64::MIN + 1]);
             let by = self.b.int(by, long)?;
-            let all = [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::MulHi, BinOp::Xor, BinOp::Min, BinOp::Max];
-            let op = self.choices.of(&all);
+            let op = self.choices.of(&LONG_OPS);
             v = self.b.binary(op, v, by)?;
+        }
+        if self.choices.chance(1, 4) {
+            let op = self.choices.of(&ALONG);
+            let d = self.choices.below(shape.rank()) as u8;
+            let scan = self.b.inst(Op::Scan(op, d), &[v], None)?;
+            v = self.b.results(scan)[0];
         }
         let by = self.choices.of(&[0, 7, 31, 32, 40]);
         let by = self.b.int(by, long)?;

@@ -1,0 +1,128 @@
+//! Quotients and remainders of 64-bit integers, with words.
+//!
+//! ```text
+//!  y >= 2^32    (x / 2) / (upper word of y, shifted up)     at most 1 too much       one division of 64 bits by 32
+//!  y <  2^32    x1 / y in the upper word, then (x1 % y, x0) / y                       the same one
+//! ```
+//!
+//! A division of 64 bits by 32 makes two digits of 16 bits, each by a division of words whose result is at most 2 too much
+//! (Knuth, "The Art of Computer Programming" 2, algorithm D; Warren, "Hacker's Delight", `divlu` and `udivdi3`).
+
+use super::{Expand, Words};
+use warplift_ir::tile::{BinOp, CmpOp, Value};
+
+/// Bits of a digit.
+const DIGIT: i64 = 16;
+
+impl Expand<'_> {
+    /// The quotient, rounded toward zero, and the remainder, which has the sign of the dividend.
+    pub(super) fn quotient(&mut self, x: Words, y: Words, signed: bool) -> (Words, Words) {
+        if !signed {
+            return self.unsigned_quotient(x, y);
+        }
+        let [(a, x_negative), (b, y_negative)] = [x, y].map(|v| self.magnitude(v));
+        let (quotient, rest) = self.unsigned_quotient(a, b);
+        let differ = self.op(BinOp::Xor, x_negative, y_negative);
+        let zero = self.number(0, x[0]);
+        let [minus, minus_rest] = [quotient, rest].map(|v| self.difference([zero; 2], v));
+        (self.choose(differ, minus, quotient), self.choose(x_negative, minus_rest, rest))
+    }
+
+    /// A number without its sign, and whether it is negative.
+    fn magnitude(&mut self, x: Words) -> (Words, Value) {
+        let zero = self.number(0, x[0]);
+        let negative = self.compare(CmpOp::Lt, x, [zero; 2], true);
+        let minus = self.difference([zero; 2], x);
+        (self.choose(negative, minus, x), negative)
+    }
+
+    fn unsigned_quotient(&mut self, x: Words, y: Words) -> (Words, Words) {
+        let [zero, one, last] = [0, 1, 31].map(|n| self.number(n, x[0]));
+        let long = self.test(CmpOp::Ne, y[1], zero);
+        // The first word of the divisor, with a one in front, and what follows it.
+        let (first, second) = (self.select(long, y[1], y[0]), self.select(long, y[0], zero));
+        let shift = self.zeros(first);
+        let divisor = self.upper([second, first], shift);
+        let low = self.op(BinOp::Max, y[0], one);
+        let (above, rest) = (self.op(BinOp::Div, x[1], low), self.op(BinOp::Rem, x[1], low));
+        let short = self.shifted_left([x[0], rest], shift);
+        let half = self.shifted_right(x, one, false);
+        let dividend = self.choose(long, half, short);
+        let found = self.two_digits(dividend, divisor);
+        // Of a long divisor the quotient was shifted up and the dividend halved; less one it is right or one too few.
+        let back = self.op(BinOp::Sub, last, shift);
+        let estimate = self.op(BinOp::Shr, found, back);
+        let some = self.test(CmpOp::Ne, estimate, zero);
+        let less = self.op(BinOp::Sub, estimate, one);
+        let estimate = self.select(some, less, estimate);
+        let quotient = self.choose(long, [estimate, zero], [found, above]);
+        self.settled(x, y, quotient)
+    }
+
+    /// A quotient that is right or one too few, made right, and the remainder.
+    fn settled(&mut self, x: Words, y: Words, quotient: Words) -> (Words, Words) {
+        let whole = self.product(quotient, y);
+        let rest = self.difference(x, whole);
+        let more = self.compare(CmpOp::Ge, rest, y, false);
+        let [zero, one] = [0, 1].map(|n| self.number(n, x[0]));
+        let (next, less) = (self.sum(quotient, [one, zero]), self.difference(rest, y));
+        (self.choose(more, next, quotient), self.choose(more, less, rest))
+    }
+
+    /// The upper word of a number shifted up by less than a word.
+    fn upper(&mut self, x: Words, by: Value) -> Value {
+        self.shifted_left(x, by)[1]
+    }
+
+    /// Zeros in front of the first one of a word; 31 of 0.
+    fn zeros(&mut self, x: Value) -> Value {
+        let (mut x, mut count) = (x, self.number(0, x));
+        for bits in [16, 8, 4, 2, 1] {
+            let [by, least] = [bits, 1 << (32 - bits)].map(|n| self.number(n, x));
+            let small = self.test(CmpOp::Lt, x, least);
+            let (shifted, more) = (self.op(BinOp::Shl, x, by), self.op(BinOp::Add, count, by));
+            (x, count) = (self.select(small, shifted, x), self.select(small, more, count));
+        }
+        count
+    }
+
+    /// The quotient of two words by one that begins with a one and exceeds the upper word.
+    fn two_digits(&mut self, x: Words, y: Value) -> Value {
+        let [digit, mask] = [DIGIT, 0xffff].map(|n| self.number(n, y));
+        let halves = [self.op(BinOp::Shr, y, digit), self.op(BinOp::And, y, mask)];
+        let next = [self.op(BinOp::Shr, x[0], digit), self.op(BinOp::And, x[0], mask)];
+        let high = self.digit(x[1], next[0], halves);
+        let rest = self.less_digit(x[1], next[0], high, y);
+        let low = self.digit(rest, next[1], halves);
+        let high = self.op(BinOp::Shl, high, digit);
+        self.op(BinOp::Add, high, low)
+    }
+
+    /// One digit: the estimate by the upper half of the divisor is at most 2 too much.
+    fn digit(&mut self, x: Value, next: Value, [upper, lower]: [Value; 2]) -> Value {
+        let (mut digit, mut rest) = (self.op(BinOp::Div, x, upper), self.op(BinOp::Rem, x, upper));
+        let [bits, one, all] = [DIGIT, 1, 1 << DIGIT].map(|n| self.number(n, x));
+        for _ in 0..2 {
+            let product = self.op(BinOp::Mul, digit, lower);
+            let left = self.op(BinOp::Shl, rest, bits);
+            let left = self.op(BinOp::Or, left, next);
+            let [long, more] =
+                [(digit, all, CmpOp::Ge), (product, left, CmpOp::Gt)].map(|(x, y, cmp)| self.test(cmp, x, y));
+            let any = self.op(BinOp::Or, long, more);
+            let open = self.test(CmpOp::Lt, rest, all);
+            let wrong = self.op(BinOp::And, any, open);
+            let (less, wider) = (self.op(BinOp::Sub, digit, one), self.op(BinOp::Add, rest, upper));
+            (digit, rest) = (self.select(wrong, less, digit), self.select(wrong, wider, rest));
+        }
+        digit
+    }
+
+    /// What a digit leaves of the dividend, with its next digit. It fits a word.
+    fn less_digit(&mut self, x: Value, next: Value, digit: Value, y: Value) -> Value {
+        let bits = self.number(DIGIT, x);
+        let moved = self.op(BinOp::Shl, x, bits);
+        let moved = self.op(BinOp::Or, moved, next);
+        let product = self.op(BinOp::Mul, digit, y);
+        self.op(BinOp::Sub, moved, product)
+    }
+}
