@@ -7,7 +7,7 @@
 
 use warplift_ir::interp::{Number, round, to_bits};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, Inst, Kernel, Op, ReduceOp, UnOp};
+use warplift_ir::tile::{AtomicOp, BinOp, Inst, Kernel, Op, ReduceOp, UnOp};
 use warplift_ir::types::Elem;
 
 /// The kind of arithmetic on a scalar or a packed register.
@@ -69,6 +69,8 @@ pub(crate) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
         (BinOp::Mul, Half) => Opcode::MulF16x2,
         (BinOp::Mul, Brain) => Opcode::MulBf16x2,
         (BinOp::Mul, Wide) => Opcode::MulS64,
+        (BinOp::Min, Wide) => Opcode::MinS64,
+        (BinOp::Max, Wide) => Opcode::MaxS64,
         (BinOp::MulHi, Signed) => Opcode::MulHiS32,
         (BinOp::MulHi, Unsigned) => Opcode::MulHiU32,
         (BinOp::Div, Signed) => Opcode::DivS32,
@@ -97,6 +99,40 @@ pub(crate) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
         (BinOp::Shr, Unsigned) => Opcode::ShrU32,
         _ => return None,
     })
+}
+
+/// The row that updates an element and gives what it was; `None` if there is none.
+pub(crate) fn fetch_row(op: AtomicOp, elem: Elem) -> Option<Opcode> {
+    Some(match (op, elem) {
+        (AtomicOp::Add, Elem::F32) => Opcode::AtomAddF32,
+        (AtomicOp::Add, Elem::F16) => Opcode::AtomAddF16,
+        (AtomicOp::Add, Elem::Bf16) => Opcode::AtomAddBf16,
+        (AtomicOp::Add, Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomAddU32,
+        (AtomicOp::Min, Elem::Int(32)) => Opcode::AtomMinS32,
+        (AtomicOp::Max, Elem::Int(32)) => Opcode::AtomMaxS32,
+        (AtomicOp::Min, Elem::Uint(32)) => Opcode::AtomMinU32,
+        (AtomicOp::Max, Elem::Uint(32)) => Opcode::AtomMaxU32,
+        (AtomicOp::Exchange, Elem::F32 | Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomExchB32,
+        (AtomicOp::CompareAndSwap, Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomCasB32,
+        (AtomicOp::Add, Elem::Int(64) | Elem::Uint(64)) => Opcode::AtomAddU64,
+        (AtomicOp::Min, Elem::Int(64)) => Opcode::AtomMinS64,
+        (AtomicOp::Max, Elem::Int(64)) => Opcode::AtomMaxS64,
+        (AtomicOp::Min, Elem::Uint(64)) => Opcode::AtomMinU64,
+        (AtomicOp::Max, Elem::Uint(64)) => Opcode::AtomMaxU64,
+        (AtomicOp::Exchange, Elem::Int(64) | Elem::Uint(64)) => Opcode::AtomExchB64,
+        (AtomicOp::CompareAndSwap, Elem::Int(64) | Elem::Uint(64)) => Opcode::AtomCasB64,
+        _ => return None,
+    })
+}
+
+/// Whether an update that gives what was there compiles: by a row, or by the two that order floats as integers.
+pub(crate) fn is_fetched(op: AtomicOp, elem: Elem) -> bool {
+    fetch_row(op, elem).is_some() || is_extreme(op, elem)
+}
+
+/// Whether it leaves the least or the greatest float.
+fn is_extreme(op: AtomicOp, elem: Elem) -> bool {
+    matches!(op, AtomicOp::Min | AtomicOp::Max) && elem == Elem::F32
 }
 
 /// The row of a unary operation; `None` if it takes more than one.

@@ -4,7 +4,7 @@
 //!  `not` of f32 tiles   ─►   `not` of tiles of f32 does not compile: i32, u32 and bool do; `cast` to one of these
 //! ```
 
-use crate::rows::{binary_row, fma_row, is_half, kind, natural, reduced, unary_row};
+use crate::rows::{binary_row, fma_row, is_fetched, is_half, kind, natural, reduced, unary_row};
 use crate::{IselError, Result};
 use warplift_ir::machine::Ty;
 use warplift_ir::target::Opcode;
@@ -87,12 +87,7 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Compare(_) => elem != Elem::Bool && (row(elem).is_some() || elem.bits() <= 8),
         Op::Select => matches!(elem.bits(), 16 | 32),
         Op::Gather(_) => matches!(elem.bits(), 16 | 32) || elem == Elem::Bool,
-        Op::AtomicScatter { op: AtomicOp::Exchange, old: true, .. } => {
-            matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
-        }
-        Op::AtomicScatter { op, old: true, .. } => {
-            matches!(elem, Elem::Int(32) | Elem::Uint(32)) || (op == AtomicOp::Add && elem == Elem::F32)
-        }
+        Op::AtomicScatter { op, old: true, .. } => is_fetched(op, elem),
         Op::AtomicScatter { op, old: false, .. } => takes(&Op::Atomic(op), elem),
         Op::Atomic(AtomicOp::Add) => {
             is_half(elem) || matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
@@ -162,7 +157,8 @@ fn has_words(op: &Op) -> bool {
 fn moves_long(op: &Op) -> bool {
     let joins = matches!(op, Op::Full | Op::Binary(BinOp::Or | BinOp::Shl | BinOp::Shr));
     let moves = matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex);
-    op.is_read() || joins || moves
+    let updates = op.atomic().is_some();
+    op.is_read() || joins || moves || updates
 }
 
 /// Refuses what has no form with words.
@@ -183,8 +179,8 @@ fn check_long(k: &Kernel, order: &[Inst]) -> Result<()> {
                     format!("`gather` by indices of {elem} does not compile: `cast` them to i32")
                 }
                 _ => format!(
-                    "`{name}` of tiles of {elem} does not compile: all but divisions, scans, atomics and reductions \
-                     other than sums do; `cast` to i32"
+                    "`{name}` of tiles of {elem} does not compile: arithmetic, reductions, scans, updates and moves do; `cast` \
+                     to i32"
                 ),
             };
             Err(IselError::at(k, inst, message))

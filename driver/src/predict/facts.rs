@@ -161,6 +161,15 @@ pub fn is_atomic(op: Opcode) -> bool {
             | AtomMaxU32
             | AtomExchB32
             | AtomCasB32
+            | AtomAddF16
+            | AtomAddBf16
+            | AtomAddU64
+            | AtomMinS64
+            | AtomMaxS64
+            | AtomMinU64
+            | AtomMaxU64
+            | AtomExchB64
+            | AtomCasB64
     )
 }
 

@@ -27,7 +27,7 @@ macro_rules! opcodes {
         }
 
         /// Accesses of global memory, each with the same access of shared memory.
-const IN_SHARED: [(Opcode, Opcode); 24] = {
+const IN_SHARED: [(Opcode, Opcode); 33] = {
     use Opcode::*;
     [
         (LdGlobal8, LdShared8),
@@ -54,6 +54,15 @@ const IN_SHARED: [(Opcode, Opcode); 24] = {
         (AtomMaxU32, AtomSharedMaxU32),
         (AtomExchB32, AtomSharedExchB32),
         (AtomCasB32, AtomSharedCasB32),
+        (AtomAddF16, AtomSharedAddF16),
+        (AtomAddBf16, AtomSharedAddBf16),
+        (AtomAddU64, AtomSharedAddU64),
+        (AtomMinS64, AtomSharedMinS64),
+        (AtomMaxS64, AtomSharedMaxS64),
+        (AtomMinU64, AtomSharedMinU64),
+        (AtomMaxU64, AtomSharedMaxU64),
+        (AtomExchB64, AtomSharedExchB64),
+        (AtomCasB64, AtomSharedCasB64),
     ]
 };
 
@@ -164,6 +173,8 @@ opcodes! {
     AddS64 "add.s64" &[B64, B64], &[B64], Pure "sm_10";
     SubS64 "sub.s64" &[B64, B64], &[B64], Pure "sm_10";
     MulS64 "mul.lo.s64" &[B64, B64], &[B64], Pure "sm_10";
+    MinS64 "min.s64" &[B64, B64], &[B64], Pure "sm_10";
+    MaxS64 "max.s64" &[B64, B64], &[B64], Pure "sm_10";
     And64 "and.b64" &[B64, B64], &[B64], Pure "sm_10";
     Or64 "or.b64" &[B64, B64], &[B64], Pure "sm_10";
     MulWideS32 "mul.wide.s32" &[B32, B32], &[B64], Pure "sm_10";
@@ -171,6 +182,7 @@ opcodes! {
     WidenS32 "cvt.s64.s32" &[B32], &[B64], Pure "sm_10";
     WidenU32 "cvt.u64.u32" &[B32], &[B64], Pure "sm_10";
     Narrow64 "cvt.u32.u64" &[B64], &[B32], Pure "sm_10";
+    High64 "high64" &[B64], &[B32], Pure "sm_10";
     AddF32 "add.f32" &[B32, B32], &[B32], Pure "sm_10";
     SubF32 "sub.f32" &[B32, B32], &[B32], Pure "sm_10";
     MulF32 "mul.f32" &[B32, B32], &[B32], Pure "sm_10";
@@ -273,6 +285,15 @@ opcodes! {
     AtomMaxU32 "atom.max.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomExchB32 "atom.exch.b32" &[B64, B32], &[B32], Order "sm_10";
     AtomCasB32 "atom.cas.b32" &[B64, B32, B32], &[B32], Order "sm_10";
+    AtomAddF16 "atom.add.f16" &[B64, B16], &[B16], Order "sm_70";
+    AtomAddBf16 "atom.add.bf16" &[B64, B16], &[B16], Order "sm_90";
+    AtomAddU64 "atom.add.u64" &[B64, B64], &[B64], Order "sm_20";
+    AtomMinS64 "atom.min.s64" &[B64, B64], &[B64], Order "sm_32";
+    AtomMaxS64 "atom.max.s64" &[B64, B64], &[B64], Order "sm_32";
+    AtomMinU64 "atom.min.u64" &[B64, B64], &[B64], Order "sm_32";
+    AtomMaxU64 "atom.max.u64" &[B64, B64], &[B64], Order "sm_32";
+    AtomExchB64 "atom.exch.b64" &[B64, B64], &[B64], Order "sm_20";
+    AtomCasB64 "atom.cas.b64" &[B64, B64, B64], &[B64], Order "sm_20";
     AtomSharedAddU32 "atom.shared.add.u32" &[B32, B32], &[B32], Order "sm_12";
     AtomSharedAddF32 "atom.shared.add.f32" &[B32, B32], &[B32], Order "sm_20";
     AtomSharedMinS32 "atom.shared.min.s32" &[B32, B32], &[B32], Order "sm_12";
@@ -281,6 +302,15 @@ opcodes! {
     AtomSharedMaxU32 "atom.shared.max.u32" &[B32, B32], &[B32], Order "sm_12";
     AtomSharedExchB32 "atom.shared.exch.b32" &[B32, B32], &[B32], Order "sm_12";
     AtomSharedCasB32 "atom.shared.cas.b32" &[B32, B32, B32], &[B32], Order "sm_12";
+    AtomSharedAddF16 "atom.shared.add.f16" &[B32, B16], &[B16], Order "sm_70";
+    AtomSharedAddBf16 "atom.shared.add.bf16" &[B32, B16], &[B16], Order "sm_90";
+    AtomSharedAddU64 "atom.shared.add.u64" &[B32, B64], &[B64], Order "sm_20";
+    AtomSharedMinS64 "atom.shared.min.s64" &[B32, B64], &[B64], Order "sm_32";
+    AtomSharedMaxS64 "atom.shared.max.s64" &[B32, B64], &[B64], Order "sm_32";
+    AtomSharedMinU64 "atom.shared.min.u64" &[B32, B64], &[B64], Order "sm_32";
+    AtomSharedMaxU64 "atom.shared.max.u64" &[B32, B64], &[B64], Order "sm_32";
+    AtomSharedExchB64 "atom.shared.exch.b64" &[B32, B64], &[B64], Order "sm_20";
+    AtomSharedCasB64 "atom.shared.cas.b64" &[B32, B64, B64], &[B64], Order "sm_20";
     Wgmma "wgmma" &[Any], &[Any], Order "sm_90a";
     WgmmaFence "wgmma.fence" &[], &[], Order "sm_90a";
     WgmmaCommit "wgmma.commit" &[], &[], Order "sm_90a";

@@ -216,6 +216,8 @@ static ROWS: Rows = rows! {
     AddS64 "add.s64 $d, $0, $1" Alu 6 4 10 "";
     SubS64 "sub.s64 $d, $0, $1" Alu 6 4 10 "";
     MulS64 "mul.lo.s64 $d, $0, $1" Alu 6 4 10 "";
+    MinS64 "min.s64 $d, $0, $1" Alu 12 8 10 "";
+    MaxS64 "max.s64 $d, $0, $1" Alu 12 8 10 "";
     And64 "and.b64 $d, $0, $1" Alu 6 4 10 "";
     Or64 "or.b64 $d, $0, $1" Alu 6 4 10 "";
     MulWideS32 "mul.wide.s32 $d, $0, $1" Fma 5 4 10 "";
@@ -223,6 +225,7 @@ static ROWS: Rows = rows! {
     WidenS32 "cvt.s64.s32 $d, $0" Alu 4 2 10 "";
     WidenU32 "cvt.u64.u32 $d, $0" Alu 4 2 10 "";
     Narrow64 "cvt.u32.u64 $d, $0" Alu 4 2 10 "";
+    High64 "{ .reg .b32 l; mov.b64 {l, $d}, $0; }" Alu 4 2 10 "";
     AddF32 "add.f32 $d, $0, $1" Fma 4 2 10 "";
     SubF32 "sub.f32 $d, $0, $1" Fma 4 2 10 "";
     MulF32 "mul.f32 $d, $0, $1" Fma 4 2 10 "";
@@ -325,6 +328,15 @@ static ROWS: Rows = rows! {
     AtomMaxU32 "atom.global.max.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomExchB32 "atom.global.exch.b32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomCasB32 "atom.global.cas.b32 $d, [$0$o], $1, $2" Lsu 500 8 20 "";
+    AtomAddF16 "atom.global.add.noftz.f16 $d, [$0$o], $1" Lsu 500 8 62 "";
+    AtomAddBf16 "atom.global.add.noftz.bf16 $d, [$0$o], $1" Lsu 500 8 78 "";
+    AtomAddU64 "atom.global.add.u64 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomMinS64 "atom.global.min.s64 $d, [$0$o], $1" Lsu 500 8 31 "";
+    AtomMaxS64 "atom.global.max.s64 $d, [$0$o], $1" Lsu 500 8 31 "";
+    AtomMinU64 "atom.global.min.u64 $d, [$0$o], $1" Lsu 500 8 31 "";
+    AtomMaxU64 "atom.global.max.u64 $d, [$0$o], $1" Lsu 500 8 31 "";
+    AtomExchB64 "atom.global.exch.b64 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomCasB64 "atom.global.cas.b64 $d, [$0$o], $1, $2" Lsu 500 8 20 "";
     AtomSharedAddU32 "atom.shared.add.u32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
     AtomSharedAddF32 "atom.shared.add.f32 $d, [$0$o], $1" Lsu 395 197 20 "";
     AtomSharedMinS32 "atom.shared.min.s32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
@@ -333,6 +345,15 @@ static ROWS: Rows = rows! {
     AtomSharedMaxU32 "atom.shared.max.u32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
     AtomSharedExchB32 "atom.shared.exch.b32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
     AtomSharedCasB32 "atom.shared.cas.b32 $d, [$0$o], $1, $2" Lsu 50 4 20 "ATOMS";
+    AtomSharedAddF16 "atom.shared.add.noftz.f16 $d, [$0$o], $1" Lsu 395 197 62 "";
+    AtomSharedAddBf16 "atom.shared.add.noftz.bf16 $d, [$0$o], $1" Lsu 395 197 78 "";
+    AtomSharedAddU64 "atom.shared.add.u64 $d, [$0$o], $1" Lsu 395 197 20 "";
+    AtomSharedMinS64 "atom.shared.min.s64 $d, [$0$o], $1" Lsu 395 197 31 "";
+    AtomSharedMaxS64 "atom.shared.max.s64 $d, [$0$o], $1" Lsu 395 197 31 "";
+    AtomSharedMinU64 "atom.shared.min.u64 $d, [$0$o], $1" Lsu 395 197 31 "";
+    AtomSharedMaxU64 "atom.shared.max.u64 $d, [$0$o], $1" Lsu 395 197 31 "";
+    AtomSharedExchB64 "atom.shared.exch.b64 $d, [$0$o], $1" Lsu 50 4 20 "";
+    AtomSharedCasB64 "atom.shared.cas.b64 $d, [$0$o], $1, $2" Lsu 50 4 20 "";
     Wgmma "" Tensor 0 128 80 "HGMMA";
     WgmmaFence "wgmma.fence.sync.aligned" Sync 2 2 80 "WARPGROUP.ARRIVE";
     WgmmaCommit "wgmma.commit_group.sync.aligned" Sync 2 2 80 "";

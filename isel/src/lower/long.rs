@@ -107,7 +107,7 @@ impl Lower<'_, '_> {
     }
 
     /// The elements of two fragments in turn.
-    fn interleaved(&mut self, low: machine::Value, high: machine::Value) -> machine::Value {
+    pub(super) fn interleaved(&mut self, low: machine::Value, high: machine::Value) -> machine::Value {
         let n = self.func.ty(low).regs() as u16;
         let parts: Vec<_> =
             (0..n).flat_map(|r| [self.pick(low, vec![r]), self.pick(high, vec![r])]).collect();

@@ -4,7 +4,7 @@
 //!  c = async_copy x[i] : f16[64]     ─►     c = load x[i] : f16[64]          copies are scheduled anew
 //!  async_commit     async_wait 1     ─►     (nothing)
 //!  load x[[a, b], j] : f16[64, N]    ─►     load x[rows, j] : f16[64, N]     rows = a .. a + 31, b .. b + 31
-//!  atomic_exchange y[i], t           ─►     old = atomic_exchange y[i], t    nobody takes `old`
+//!  atomic_exchange y[i], t           ─►     old = atomic_exchange y[i], t    nobody takes `old`; the same for i64
 //!  load x[i] where i + iota < n      ─►     load x[i]                        `implied_masks`, if x has n elements
 //! ```
 //!
@@ -12,6 +12,7 @@
 //! that nothing takes its data before a wait. Where products read them, `row_runs` finds the runs of rows again.
 
 use super::implied_masks::drop_implied_masks;
+use crate::takes::is_long;
 use crate::tiles::extents;
 use warplift_ir::tile::{
     AtomicOp, BinOp, Block, CmpOp, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value, ValueData, ValueDef,
@@ -38,16 +39,25 @@ fn rewrite(k: &mut Kernel, block: Block, inst: Inst) {
     match k.insts[inst].op {
         Op::AsyncCopy => k.insts[inst].op = Op::Load,
         Op::LoadRuns(dim) => Tiles { k, block, loc }.gather(inst, dim.into()),
-        Op::Atomic(op @ AtomicOp::Exchange) => {
+        Op::Atomic(op) if has_result(k, inst, op, 1) => {
             k.insts[inst].op = Op::AtomicScatter { op, old: true, masked: false, sync };
             add_result(k, inst, 1);
         }
-        Op::AtomicScatter { op: op @ AtomicOp::Exchange, old: false, masked, sync } => {
+        Op::AtomicScatter { op, old: false, masked, sync }
+            if has_result(k, inst, op, 1 + usize::from(masked)) =>
+        {
             k.insts[inst].op = Op::AtomicScatter { op, old: true, masked, sync };
             add_result(k, inst, 1 + usize::from(masked));
         }
         _ => {}
     }
+}
+
+/// Whether the instruction that updates with an operand, counted from the last one, gives what was there: every exchange, and
+/// updates of 64 bits.
+fn has_result(k: &Kernel, inst: Inst, op: AtomicOp, from_end: usize) -> bool {
+    let args = k.args(inst);
+    op == AtomicOp::Exchange || is_long(k.ty(args[args.len() - from_end]).elem())
 }
 
 /// Gives an instruction a result of the type of an operand, counted from the last one.

@@ -6,7 +6,7 @@ use super::ast::*;
 use super::functions::{FUNCTION_SCOPES, Functions};
 use super::lex::Span;
 use crate::plural;
-use crate::tile::names::{is_free_name, is_ident, words};
+use crate::tile::names::{ATOMIC, find, is_free_name, is_ident, words};
 use crate::tile::suggest::did_you_mean_word;
 use crate::tile::{BuildError, Dim, Domain, Inst, Kernel, KernelBuilder, Op, Shape, Tunable, Type, Value};
 use crate::types::Elem;
@@ -259,6 +259,11 @@ impl Lower<'_> {
         let unnamed = names == 0 && matches!(expr.kind, Kind::Region(_));
         match made.values.len() {
             n if n == names || unnamed => Ok(made),
+            0 if is_update(expr) => {
+                let message = "an update gives what was there if a type behind its operands says so: `old = atomic_add v[i], \
+                               x : i32[B] where c`";
+                Err(self.report(span, message.to_owned()))
+            }
             n => Err(self.report(span, miscounted(names, n))),
         }
     }
@@ -569,6 +574,11 @@ impl Lower<'_> {
         let made = self.b.inst(op, args, want);
         self.checked(span, made)
     }
+}
+
+/// Whether it is an atomic update.
+fn is_update(expr: &Expr) -> bool {
+    matches!(&expr.kind, Kind::Call(call) if find(&ATOMIC, call.name).is_some())
 }
 
 /// The message about a statement with different numbers of names and values.

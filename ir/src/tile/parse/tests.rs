@@ -228,6 +228,10 @@ fn misuse_in_text_is_an_error() {
             "must be a tile of f16 with 1 dimension, found f16[4, 4]",
         ),
         ("x = store n, n y = 1", "expected `view[index, ..]`"),
+        (
+            "g = view p : f16[n] x = full 0.0 : f16[4] old = atomic_add g[0], x where n > 2",
+            "if a type behind its operands says so: `old = atomic_add v[i], x : i32[B] where c`",
+        ),
         ("load = 3", "reserved"),
         ("for t in 0..n carry x = 1 { y = x }", "must yield i32, found nothing"),
         ("for t in 0..n { yield 1 }", "must yield nothing, found i32"),
