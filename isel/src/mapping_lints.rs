@@ -7,7 +7,7 @@
 //! ```
 
 use crate::plan::{Fill, Plan, StagedFill};
-use crate::tiles::{extents, loop_name, program_order};
+use crate::tiles::{extents, loop_name, program_order, waits_for_blocks};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::tile::{
@@ -210,6 +210,11 @@ impl Lints<'_> {
                 Item::Kernel,
                 &word,
                 "the chip orders the blocks of a kernel that is not `persistent`",
+            ),
+            raster if raster != Raster::Linear && waits_for_blocks(self.written) => self.remark(
+                Item::Kernel,
+                &word,
+                "blocks wait for others, so programs take tiles in the order of their numbers",
             ),
             Raster::Square | Raster::BandM(_) | Raster::BandN(_) if rank != 2 => {
                 let why = format!(

@@ -139,6 +139,17 @@ pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
     program_order(k).into_iter().filter(writes).filter_map(|i| memory(k, k.args(i)[0])).collect()
 }
 
+/// Whether blocks wait for others: a `while` ends by what an acquire finds. Its programs take tiles in the order of their
+/// numbers, so that all tiles that one may wait for are begun before it.
+pub(crate) fn waits_for_blocks(k: &Kernel) -> bool {
+    let mut waits = false;
+    let acquires = |i: Inst| k.insts[i].op.sync().order.acquires();
+    for data in k.insts.values().filter(|d| matches!(d.op, Op::While)) {
+        data.blocks.iter().for_each(|&b| k.walk_block(b, |_, i| waits |= acquires(i)));
+    }
+    waits
+}
+
 /// Why no copies that run beside the threads may load a view's memory; `None` if they may. Other blocks may write it before
 /// an acquire. Its barrier is one of threads: a producer would not wait for it, and tensor copies need a fence besides.
 pub(crate) fn acquired(k: &Kernel, view: Value) -> Option<String> {

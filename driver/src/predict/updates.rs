@@ -3,6 +3,7 @@
 //! ```text
 //!  atomic_add next, 1    draws of a counter are shared out evenly: of B blocks, block p draws p, p + B, p + 2B ..
 //!  arrive                a block is walked as the last one that counts itself, or as another
+//!  atomic_add flag, 0    a look at a counter finds that all others have come
 //!  st.shared by one lane ──► ld.shared by all: the number is known to all warps
 //! ```
 //!
@@ -12,6 +13,9 @@
 
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::Attr;
+
+/// Looks at one counter that find it full. A block waits once for each tile.
+const LOOKS: u32 = 64;
 
 /// How a block that counts itself at a counter finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub struct Updates {
     arrivals: u32,
     /// Draws by address.
     draws: FxHashMap<i64, i64>,
+    /// Looks at a counter, by address.
+    looks: FxHashMap<i64, u32>,
     /// Words of shared memory by address.
     words: FxHashMap<i64, i64>,
     /// Cycles of updates by line of global memory.
@@ -53,9 +59,19 @@ impl Updates {
     /// Of a block of a grid.
     pub fn new(place: [i64; 3], grid: [i64; 3], arrival: Arrival) -> Self {
         let [x, y, z] = place;
-        let (draws, words, lines) = Default::default();
+        let (draws, looks, words, lines) = Default::default();
         let place = x + grid[0] * (y + grid[1] * z);
-        Self { place, blocks: grid.iter().product(), arrival, sharers: 1, arrivals: 0, draws, words, lines }
+        Self {
+            place,
+            blocks: grid.iter().product(),
+            arrival,
+            sharers: 1,
+            arrivals: 0,
+            draws,
+            looks,
+            words,
+            lines,
+        }
     }
 
     /// What the block draws next at a counter that began at `first`, if every draw adds `by`.
@@ -63,6 +79,14 @@ impl Updates {
         let drawn = self.draws.entry(at).or_default();
         *drawn += 1;
         first + (self.place + (*drawn - 1) * self.blocks) * by
+    }
+
+    /// What the block finds at a counter that it only looks at: more than what it waits for. Where that does not end its
+    /// wait, it is not known.
+    pub fn look(&mut self, at: i64) -> Option<i64> {
+        let looks = self.looks.entry(at).or_default();
+        *looks += 1;
+        (*looks <= LOOKS).then_some(i32::MAX.into())
     }
 
     /// What the block finds at a counter at which `most` + 1 blocks count themselves.

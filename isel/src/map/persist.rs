@@ -10,7 +10,7 @@ use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
 use super::scalar_ops::{I32, scalar};
 use super::work_items::Deal;
-use crate::tiles::{loads_tile, memory, written};
+use crate::tiles::{loads_tile, memory, waits_for_blocks, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
@@ -22,19 +22,19 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     let entry = k.entry;
     let written = written(k);
     // While the body is in its place: the order of its definitions decides.
-    let longest = longest(k, mapping);
+    let raster = if waits_for_blocks(k) { Raster::Linear } else { mapping.whole.raster };
+    let longest = longest(k, mapping, raster);
     let old = std::mem::take(&mut k.blocks[entry].insts);
     let footprint = footprint(k);
     let (outside, inside) = split(k, old, &written);
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
     let grid = neighbours(k, cluster);
-    let (taken, bounds) = Taken::new(k, mapping, &grid, cluster);
+    let (taken, bounds) = Taken::new(k, mapping, raster, &grid, cluster);
     let count = bounds[2];
     let body = k.blocks.push(Default::default());
     let tile = k.append_param(body, I32[0]);
     k.names[tile] = fresh_name(k, "tile");
-    let raster = mapping.whole.raster;
     let programs = target.multiprocessors;
     let walk = |k: &mut Kernel, grid: &[Value], tile| match longest.filter(|l| l.0 < grid.len()) {
         Some((d, end)) => longest_first(k, (entry, body), (grid, d, end), (tile, count)),
@@ -75,9 +75,15 @@ enum Taken {
 
 impl Taken {
     /// With start, end and step of the loop over them.
-    fn new(k: &mut Kernel, mapping: &Mapping, grid: &[Value], cluster: u32) -> (Self, [Value; 3]) {
+    fn new(
+        k: &mut Kernel,
+        mapping: &Mapping,
+        raster: Raster,
+        grid: &[Value],
+        cluster: u32,
+    ) -> (Self, [Value; 3]) {
         let entry = k.entry;
-        let paired = mapping.whole.raster == Raster::Paired;
+        let paired = raster == Raster::Paired;
         let tiles = (!paired).then(|| tile_count(k, grid, cluster));
         let id = scalar(k, entry, Op::ProgramId, &[]);
         let count = scalar(k, entry, Op::ProgramCount, &[]);
@@ -99,8 +105,8 @@ impl Taken {
 
 /// The dimension along which tiles get longer or shorter: programs that draw tiles begin with the longest. Bands keep their
 /// order, for the L2 cache.
-fn longest(k: &Kernel, mapping: &Mapping) -> Option<(usize, Longest)> {
-    if !mapping.whole.counter || mapping.whole.raster != Raster::Linear {
+fn longest(k: &Kernel, mapping: &Mapping, raster: Raster) -> Option<(usize, Longest)> {
+    if !mapping.whole.counter || raster != Raster::Linear || waits_for_blocks(k) {
         return None;
     }
     (0..k.grid.len()).find_map(|d| Some((d, longest_along(k, d as u8)?)))

@@ -269,6 +269,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let first = self.program.contents.read(at, 4).unwrap_or(0);
         Some(Number::same(match data.op {
             Opcode::AtomIncU32 => self.updates.arrive(by),
+            _ if by == 0 => self.updates.look(at)?,
             _ => self.updates.draw(at, first, by),
         }))
     }
