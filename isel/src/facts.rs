@@ -87,6 +87,28 @@ fn lcm(a: i64, b: i64) -> i64 {
     (a / gcd(a, b)).checked_mul(b).unwrap_or(a)
 }
 
+/// The number of a constant, or of quotients and other arithmetic of constants, as tunables leave behind.
+pub fn number(kernel: &Kernel, value: Value) -> Option<i64> {
+    number_within(kernel, value, &mut { FUEL })
+}
+
+fn number_within(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
+    if let Some(constant) = kernel.int_const(value) {
+        return Some(constant);
+    }
+    let def = kernel.def(value).filter(|_| spend(fuel))?;
+    let (Op::Binary(op), &[x, y]) = (&kernel.insts[def].op, kernel.args(def)) else { return None };
+    let (x, y) = (number_within(kernel, x, fuel)?, number_within(kernel, y, fuel)?);
+    let number = match op {
+        BinOp::Add => x.checked_add(y),
+        BinOp::Sub => x.checked_sub(y),
+        BinOp::Mul => x.checked_mul(y),
+        BinOp::Div => x.checked_div(y),
+        _ => None,
+    };
+    number.filter(|&c| i32::try_from(c).is_ok())
+}
+
 /// Greatest common divisor; `gcd(0, n) = n`.
 pub fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }

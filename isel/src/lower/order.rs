@@ -9,7 +9,7 @@
 use super::Lower;
 use super::coords::axis_weight;
 use crate::Result;
-use crate::facts::is_multiple;
+use crate::facts::{is_multiple, number};
 use crate::plan::StorePlan;
 use crate::plan::order::Nests;
 use crate::tiles::{accessed, extents, memory, written};
@@ -144,11 +144,18 @@ impl Lower<'_, '_> {
         k.int_const(v).is_none() && k.any_inside(looped, makes)
     }
 
-    /// An index as another index plus a constant.
+    /// An index as another index plus a constant: what a text and its chunks add are one distance.
     fn moved(&self, index: Value) -> (Value, i64) {
-        let sum = self.k.def(index).filter(|d| matches!(self.k.insts[*d].op, Op::Binary(BinOp::Add)));
-        let parts = sum.and_then(|sum| Some((self.k.args(sum)[0], self.k.int_const(self.k.args(sum)[1])?)));
-        parts.unwrap_or((index, 0))
+        let (k, mut base, mut distance) = (self.k, index, 0i64);
+        loop {
+            let sum = k.def(base).filter(|d| matches!(k.insts[*d].op, Op::Binary(BinOp::Add)));
+            let Some(&[x, y]) = sum.map(|sum| k.args(sum)) else { return (base, distance) };
+            let Some((rest, c)) = [(x, y), (y, x)].iter().find_map(|&(rest, c)| Some((rest, number(k, c)?)))
+            else {
+                return (base, distance);
+            };
+            (base, distance) = (rest, distance.wrapping_add(c));
+        }
     }
 
     /// The first value that is computed like this one.
