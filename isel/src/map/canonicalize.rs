@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!  exp((s - m) * c)             ─►   exp2(fma(s, c', -(m * c')))     c' = c log2(e); rows and scalars are multiplied first
+//!  (p * s) * row                ─►   p * (row * s)                   what many elements share is multiplied first
 //!  x * y + z                    ─►   fma(x, y, z)                    in f32, as ptxas contracts it
 //!  x / l : a row's l            ─►   x * f * rcp(l * f)              a reciprocal a row; f keeps it in range
+//!  x * rcp(y)                   ─►   x / y                           a quotient need not be rounded, a reciprocal is
 //!  cast(cast(q, i32) - 8, f16)  ─►   cast(q, f16) - 8.0              where floats hold all these integers
 //!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
 //!  mma x, a, trans(-b)          ─►   mma x, -a, trans(b)             an MMA has a sign, its operands stay as loaded
@@ -16,6 +18,7 @@
 
 mod contraction;
 mod exponents;
+mod factors;
 mod integers;
 mod quotients;
 mod selects;
@@ -30,8 +33,16 @@ use warplift_ir::types::Elem;
 type Rule = fn(&mut Rewrite<'_>, Inst) -> Option<(Op, Vec<Value>)>;
 
 /// The rules, in order. Each is tried on the result of those before.
-const RULES: &[Rule] =
-    &[exponents::rule, quotients::rule, integers::rule, selects::identity, signs::rule, contraction::rule];
+const RULES: &[Rule] = &[
+    exponents::rule,
+    quotients::rule,
+    quotients::reciprocals,
+    integers::rule,
+    selects::identity,
+    factors::rule,
+    signs::rule,
+    contraction::rule,
+];
 
 /// Rewrites all blocks of a kernel with products.
 pub fn do_canonicalize(k: &mut Kernel) {
@@ -83,6 +94,14 @@ impl Rewrite<'_> {
     fn mul(&mut self, x: Value, y: Value) -> Value {
         let ty = self.wider(x, y);
         self.push(Op::Binary(BinOp::Mul), &[x, y], ty)
+    }
+
+    /// The product of two scalars; of two constants a constant.
+    fn product(&mut self, x: Value, y: Value) -> Value {
+        match [self.op(x), self.op(y)] {
+            [Some((Op::Float(a), _)), Some((Op::Float(b), _))] => self.number(Elem::F32, a * b),
+            _ => self.mul(x, y),
+        }
     }
 
     /// The type of an elementwise result.

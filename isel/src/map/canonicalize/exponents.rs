@@ -53,7 +53,7 @@ fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
         }
         Some((Op::Binary(BinOp::Mul), args)) => match factor(r, &args) {
             Some((x, f)) => {
-                let by = product(r, f, by);
+                let by = r.product(f, by);
                 scaled(r, x, by)
             }
             None => r.mul(v, by),
@@ -95,15 +95,7 @@ fn unscaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> (Value, Value) {
         _ => None,
     };
     match inner {
-        Some((x, f)) => (x, product(r, f, by)),
+        Some((x, f)) => (x, r.product(f, by)),
         None => (v, by),
-    }
-}
-
-/// The product of two scalars; of two constants a constant.
-fn product(r: &mut Rewrite<'_>, x: Value, y: Value) -> Value {
-    match [r.op(x), r.op(y)] {
-        [Some((Op::Float(a), _)), Some((Op::Float(b), _))] => r.number(Elem::F32, a * b),
-        _ => r.mul(x, y),
     }
 }

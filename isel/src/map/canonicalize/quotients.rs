@@ -1,4 +1,5 @@
-//! Quotients by rows and scalars: one reciprocal for many elements.
+//! Quotients by rows and scalars: one reciprocal for many elements. Products with a reciprocal of each element: a quotient,
+//! which costs less than a rounded reciprocal.
 
 use super::Rewrite;
 use crate::tiles::{constant, equal_elements};
@@ -47,6 +48,25 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     let range = r.of_row(y, &mut |_, y| factor.unwrap_or(y));
     let near = r.mul(x, range);
     Some((Op::Binary(BinOp::Mul), vec![near, reciprocal]))
+}
+
+/// `x * rcp(y)` and `x * (1 / y)` of f32 tiles as `x / y`, where nothing else uses the reciprocals and each element has its own.
+pub(super) fn reciprocals(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> {
+    if !matches!(r.k.insts[inst].op, Op::Binary(BinOp::Mul)) {
+        return None;
+    }
+    let ty = r.k.ty(r.k.result(inst));
+    let &[a, b] = r.k.args(inst) else { return None };
+    [(a, b), (b, a)].into_iter().find_map(|(x, reciprocal)| {
+        let y = match r.once(reciprocal)? {
+            (Op::Unary(UnOp::Rcp), args) => args[0],
+            (Op::Binary(BinOp::Div), args) if constant(r.k, args[0]) == Some(1.0) => args[1],
+            _ => return None,
+        };
+        let own = r.row(y).is_none() && equal_elements(r.k, y).is_none() && r.is_here(reciprocal);
+        let tiles = ty.elem() == Elem::F32 && ty.shape().is_some() && [x, y].iter().all(|&v| r.k.ty(v) == ty);
+        (tiles && own).then(|| (Op::Binary(BinOp::Div), vec![x, y]))
+    })
 }
 
 /// The elements of a tile; 1 for a scalar.
