@@ -211,7 +211,9 @@ pub fn choose(
     // Proposals follow from what is loaded and multiplied, however the text guards it.
     let mut plain = kernel.clone();
     warplift_isel::map::drop_implied_masks(&mut plain);
-    warplift_isel::map::inline_decided_branches(&mut plain);
+    if warplift_isel::map::inline_decided_branches(&mut plain) {
+        warplift_isel::map::do_drop_unused(&mut plain);
+    }
     let (proposals, passed_over) = proposals(&plain, sizes, target, search);
     let anchor = propose::anchor(&plain, &search.grants);
     let climbs = !search.exhaustive && anchor.is_none_or(|a| !a.chained);

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  for t in 0..n carry x = z { y = if t == 0 { g(0, z) } else { g(t, x) } }     ─►  for t in 0..n carry x = z { y = g(t, x) }
+//!  for t in 0..n carry x = z { y = select(t == 0, z, x) }                       ─►  y = x
 //!  for t in 0..cdiv(n, B) { if t*B < n { .. } else { .. } }                     ─►  the first side: it is below in each
+//!  if c { f(t) } else { f(t) }                                                  ─►  f(t)
 //! ```
 //!
 //! In the first iteration the counter is where the loop starts, and carried values are what it starts with. Where both sides are
@@ -11,11 +13,12 @@
 use super::persist::rename;
 use super::terms::Terms;
 use crate::facts::is_never_negative;
-use crate::tiles::{program_order, written};
+use crate::tiles::{equal_elements, program_order, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Value};
 
-/// Puts the side that is always right in the place of such branches. Returns whether there were any. Tunables may be open.
+/// Puts the side that is always right in the place of such branches and selects. Returns whether there were any. Tunables may
+/// be open.
 pub fn inline_decided_branches(k: &mut Kernel) -> bool {
     let written = written(k);
     let mut any = false;
@@ -24,9 +27,12 @@ pub fn inline_decided_branches(k: &mut Kernel) -> bool {
             continue;
         }
         let body = k.insts[looped].blocks[0];
-        for branch in k.blocks[body].insts.clone() {
-            if let Some(side) = decided(k, &written, looped, branch) {
-                inline(k, body, branch, side);
+        for inst in k.blocks[body].insts.clone() {
+            if let Some(side) = decided(k, &written, looped, inst) {
+                inline(k, body, inst, side);
+                any = true;
+            } else if let Some(value) = selected(k, &written, looped, inst) {
+                rename(k, &[(k.result(inst), value)]);
                 any = true;
             }
         }
@@ -46,11 +52,24 @@ fn decided(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, branch: Inst) -
     // A promise may hold on one side alone.
     let bound = |op: &Op| op.has_effect() || matches!(op, Op::Assume(_) | Op::While);
     let effect = k.any_inside(branch, |i| bound(&k.insts[i].op));
-    let usual = match is_first(k, looped, k.args(branch)[0])? {
-        true => other,
-        false => then,
-    };
-    (!effect && is_same_at_first(k, written, looped, [then, other])).then_some(usual)
+    let given = [then, other].map(|side| k.yields(side).to_vec());
+    if effect {
+        return None;
+    }
+    if is_same(&mut Terms::new(k, written), &given) {
+        return Some(other);
+    }
+    let usual = if is_first(k, looped, k.args(branch)[0])? { other } else { then };
+    is_same_at_first(k, written, looped, &given).then_some(usual)
+}
+
+/// The operand that may stand for a select of a scalar condition in a loop's body.
+fn selected(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, select: Inst) -> Option<Value> {
+    let (Op::Select, &[condition, yes, no]) = (&k.insts[select].op, k.args(select)) else { return None };
+    let scalar = equal_elements(k, condition)?;
+    let usual = if is_first(k, looped, scalar)? { no } else { yes };
+    let typed = k.ty(usual) == k.ty(k.result(select));
+    (typed && is_same_at_first(k, written, looped, &[vec![yes], vec![no]])).then_some(usual)
 }
 
 /// Whether a condition holds in a loop's first iteration alone (`true`), or in all others (`false`).
@@ -70,15 +89,19 @@ fn is_first(k: &Kernel, looped: Inst, condition: Value) -> Option<bool> {
 }
 
 /// Whether both sides give the same in a loop's first iteration.
-fn is_same_at_first(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, sides: [Block; 2]) -> bool {
+fn is_same_at_first(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, given: &[Vec<Value>; 2]) -> bool {
     let mut terms = Terms::new(k, written);
     let (args, params) = (k.args(looped), &k.blocks[k.insts[looped].blocks[0]].params);
     for (&param, &start) in params.iter().zip([&args[..1], &args[3..]].concat().iter()) {
         let Some(start) = terms.of(start) else { return false };
         terms.give(param, start);
     }
-    let [then, other] = sides.map(|side| k.yields(side).to_vec());
-    then.iter().zip(&other).all(|(&a, &b)| terms.of(a).is_some_and(|a| terms.of(b) == Some(a)))
+    is_same(&mut terms, given)
+}
+
+/// Whether both sides give the same.
+fn is_same(terms: &mut Terms<'_>, [then, other]: &[Vec<Value>; 2]) -> bool {
+    then.iter().zip(other).all(|(&a, &b)| terms.of(a).is_some_and(|a| terms.of(b) == Some(a)))
 }
 
 /// Whether a condition says no more than that the counter of `0..cdiv(n, B)` is below its end: `t * B < n`.

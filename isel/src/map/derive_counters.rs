@@ -11,8 +11,9 @@
 //! Sums and products of i32 wrap alike in both forms; a quotient is made only of numbers that do not wrap (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
 
 use super::drop_unused::do_drop_unused;
+use super::loops::{block_of, body, carried};
 use super::persist::rename;
-use super::reroll::{block_of, body, carried, drop_carried};
+use super::reroll::drop_carried;
 use super::scalar_ops::ScalarOps;
 use crate::facts::is_never_negative;
 use crate::tiles::program_order;

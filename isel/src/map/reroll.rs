@@ -5,6 +5,7 @@
 //!  loads ahead         x = f(0)  for t in 0..n carry a = x { .. a ..  yield f(t + 1) }     ─►  for t in 0..n { a = f(t) .. a .. }
 //!  first one peeled    y = g(0, z)  for t in 1..n carry x = y { yield g(t, x) }            ─►  for t in 0..max(n, 1) carry x = z ..
 //!  first one a branch  `decided_branches`
+//!  last one peeled     `peeled_end`
 //!  split               for t in 0..h carry ..  for t in h..n carry ..                      ─►  for t in 0..max(h, n) carry ..
 //! ```
 //!
@@ -13,6 +14,8 @@
 
 use super::decided_branches::inline_decided_branches;
 use super::drop_unused::do_drop_unused;
+use super::loops::{block_of, body, carried, is_loop_of_products};
+use super::peeled_end::{compute_behind, take_in_end};
 use super::persist::rename;
 use super::prefetch_next_tile::copy;
 use super::scalar_ops::ScalarOps;
@@ -21,7 +24,7 @@ use crate::facts::is_never_negative;
 use crate::tiles::{program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value, ValueDef, ValueList};
+use warplift_ir::tile::{BinOp, Inst, Kernel, Value, ValueDef, ValueList};
 
 /// Rewrites the loops of products.
 pub fn do_reroll(k: &mut Kernel) {
@@ -29,10 +32,13 @@ pub fn do_reroll(k: &mut Kernel) {
     let loops: Vec<Inst> = program_order(k).into_iter().filter(|&i| is_loop_of_products(k, i)).collect();
     let written = written(k);
     for &looped in &loops {
-        while let Some(n) = (0..carried(k, looped)).find(|&n| is_ahead(k, &written, looped, n)) {
+        while let Some(n) = (0..carried(k, looped))
+            .find(|&n| is_ahead(k, &written, looped, n) && !is_used(k, k.results(looped)[n]))
+        {
             put_back(k, looped, n);
             changed = true;
         }
+        changed |= with_end(k, &written, looped);
         if let Some(starts) = peeled(k, &written, looped) {
             begin_earlier(k, looped, &starts);
             changed = true;
@@ -50,21 +56,6 @@ pub fn do_reroll(k: &mut Kernel) {
     }
 }
 
-fn is_loop_of_products(k: &Kernel, inst: Inst) -> bool {
-    let data = &k.insts[inst];
-    let product = |i: &Inst| matches!(k.insts[*i].op, Op::Mma { .. });
-    matches!(data.op, Op::For) && k.blocks[data.blocks[0]].insts.iter().any(product)
-}
-
-/// The number of values that a loop carries.
-pub(super) fn carried(k: &Kernel, looped: Inst) -> usize {
-    k.args(looped).len() - 3
-}
-
-pub(super) fn body(k: &Kernel, looped: Inst) -> Block {
-    k.insts[looped].blocks[0]
-}
-
 /// The terms of what a loop yields in the iteration before its first one.
 fn before_first<'k>(k: &'k Kernel, written: &'k FxHashSet<Value>, looped: Inst) -> Option<Terms<'k>> {
     let mut terms = Terms::new(k, written);
@@ -75,10 +66,33 @@ fn before_first<'k>(k: &'k Kernel, written: &'k FxHashSet<Value>, looped: Inst) 
     Some(terms)
 }
 
+/// Lets a loop run an iteration more where what follows it is one, which may read what was computed ahead. Returns whether it
+/// does.
+fn with_end(k: &mut Kernel, written: &FxHashSet<Value>, looped: Inst) -> bool {
+    let plain = |i: &Inst| k.insts[*i].blocks.is_empty() && !k.insts[*i].op.has_effect();
+    let counts = k.int_const(k.args(looped)[2]) == Some(1);
+    if !counts || !k.blocks[body(k, looped)].insts.iter().all(plain) {
+        return false;
+    }
+    let ahead = |k: &Kernel| (0..carried(k, looped)).find(|&n| is_ahead(k, written, looped, n));
+    if ahead(k).is_none() {
+        return take_in_end(k, written, looped);
+    }
+    let mut tried = k.clone();
+    while let Some(n) = ahead(&tried) {
+        compute_behind(&mut tried, looped, n);
+        put_back(&mut tried, looped, n);
+    }
+    let taken = take_in_end(&mut tried, written, looped);
+    if taken {
+        *k = tried;
+    }
+    taken
+}
+
 /// Whether a carried value is a function of the counter that was computed an iteration ahead.
 fn is_ahead(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, n: usize) -> bool {
     let body = body(k, looped);
-    let result = k.results(looped)[n];
     let moves = |terms: &mut Terms<'_>| {
         let before = terms.of(*k.yields(body).get(n)?)?;
         let start = Terms::new(k, written).of(k.args(looped)[3 + n])?;
@@ -90,9 +104,11 @@ fn is_ahead(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, n: usize) -> b
         |v: Value| program_order(k).into_iter().flat_map(|i| k.args(i).to_vec()).filter(|&a| a == v).count();
     // What this iteration reads too would be computed twice.
     let alone = k.def(next).is_some_and(|d| k.blocks[body].insts.contains(&d)) && uses(next) == 1;
-    alone
-        && uses(result) == 0
-        && before_first(k, written, looped).and_then(|mut t| moves(&mut t)).unwrap_or(false)
+    alone && before_first(k, written, looped).and_then(|mut t| moves(&mut t)).unwrap_or(false)
+}
+
+fn is_used(k: &Kernel, v: Value) -> bool {
+    program_order(k).into_iter().any(|i| k.args(i).contains(&v))
 }
 
 /// Computes carried value `n` in its own iteration.
@@ -168,11 +184,6 @@ fn begin_earlier(k: &mut Kernel, looped: Inst, starts: &[Value]) {
     let args: Vec<Value> = [before, least, step].into_iter().chain(starts.iter().copied()).collect();
     k.insts[looped].args = ValueList::from_slice(&args, &mut k.pool);
     k.blocks[block].insts.extend(behind);
-}
-
-/// The block in which an instruction stands.
-pub(super) fn block_of(k: &Kernel, inst: Inst) -> Block {
-    k.blocks.iter().find(|(_, b)| b.insts.contains(&inst)).map_or(k.entry, |(b, _)| b)
 }
 
 /// Whether a loop does the same as the one before, from where that one ends.

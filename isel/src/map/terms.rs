@@ -147,6 +147,13 @@ impl<'k> Terms<'k> {
         Some(term)
     }
 
+    /// The greater of two scalars.
+    pub fn max(&mut self, x: Value, y: Value) -> Option<Rc<Term>> {
+        let mut args = vec![self.of(x)?, self.of(y)?];
+        args.sort();
+        Some(Rc::new(Term::Node(node(&Op::Binary(BinOp::Max), self.k.ty(x)), args)))
+    }
+
     fn is_pure(&self, def: Inst) -> bool {
         let data = &self.k.insts[def];
         let reads = || memory(self.k, self.k.args(def)[0]).is_some_and(|m| !self.written.contains(&m));
@@ -173,8 +180,13 @@ impl<'k> Terms<'k> {
         if commutes(op) {
             args.sort();
         }
-        Some(Rc::new(Term::Node(format!("{op:?} {ty:?}"), args)))
+        Some(Rc::new(Term::Node(node(op, ty), args)))
     }
+}
+
+/// The name of an operation with its result's type.
+fn node(op: &Op, ty: Type) -> String {
+    format!("{op:?} {ty:?}")
 }
 
 /// Whether the operands of an operation may be exchanged.
