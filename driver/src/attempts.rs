@@ -109,7 +109,11 @@ pub(crate) fn attempt<T>(
     let mut first: Option<CompileError> = None;
     let last = loop {
         let result = once(&[disabled, &without].concat(), made.len());
-        let refused = result.as_ref().err().map(ToString::to_string);
+        // The features of the next attempt say which one was declined.
+        let refused = result.as_ref().err().map(|e| match e {
+            CompileError::Declined { why, .. } => why.clone(),
+            other => other.to_string(),
+        });
         made.push(Attempt { without: without.clone(), refused });
         let error = match result {
             Ok(done) => return Ok(done),

@@ -227,7 +227,12 @@ const SCHEDULE: &[Pass] = &[
     })
     .when(Sched::BoundsMasks),
     pass("schedule", "roles, rings and waits", |s| {
-        let mut schedule = sched::do_schedule_without(s.program(), s.graph(), s.target, &s.sched_off())?;
+        let off = s.sched_off();
+        let mut schedule = sched::do_schedule_without(s.program(), s.graph(), s.target, &off)?;
+        // Results that are not held are computed and stored chunk by chunk.
+        if let Some(why) = sched::declines_deferral(s.program(), s.graph(), s.target, &off) {
+            return Err(CompileError::Declined { feature: Feature::Sched(Sched::Deferral), why });
+        }
         schedule.remarks.append(&mut s.remarks);
         schedule.loops.clone_from(&s.loops);
         s.schedule = Some(schedule);

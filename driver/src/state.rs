@@ -17,11 +17,11 @@ use text::Text;
 use warplift_emit::{Allocations, Output};
 use warplift_ir::machine::{Func, LoopSchedule, Program, Schedule, Scheduled, SharedMap};
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Kernel, Mapping, Remark};
+use warplift_ir::tile::{Epilogue, Kernel, Mapping, Remark};
 use warplift_ir::{Bump, Deadline};
 use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
-use warplift_sched::Graph;
+use warplift_sched::{Feature as Sched, Graph};
 
 /// The state between two passes.
 pub struct State<'a> {
@@ -65,6 +65,16 @@ pub struct State<'a> {
     pub output: Option<Output>,
 }
 
+/// The mapping of an attempt. Results that are not held for a tile are computed and stored chunk by chunk, as if nothing had
+/// asked to hold them.
+fn without_features(mapping: &Mapping, off: &[Feature]) -> Mapping {
+    let mut mapping = mapping.clone();
+    if mapping.whole.epilogue == Epilogue::Deferred && off.contains(&Feature::Sched(Sched::Deferral)) {
+        mapping.whole.epilogue = Epilogue::Direct;
+    }
+    mapping
+}
+
 impl<'a> State<'a> {
     /// Before the first pass.
     pub fn new(
@@ -79,9 +89,9 @@ impl<'a> State<'a> {
             bump,
             deadline: Deadline::default(),
             unbounded_registers: false,
-            disable,
             written: kernel.clone(),
-            mapping: mapping.clone(),
+            mapping: without_features(mapping, &disable),
+            disable,
             variants: vec![Variant::new(kernel.clone())],
             plan: None,
             lints: Vec::new(),

@@ -52,4 +52,4 @@ pub use rewrite::{
     do_bounds_masks, do_dead_code, do_dedup_mma, do_epilogue_roles, do_hoist_loads, do_merge_waits,
     do_share_rings, do_share_scratch, do_value_numbering,
 };
-pub use schedule::{do_schedule, do_schedule_without, do_smem};
+pub use schedule::{declines_deferral, do_schedule, do_schedule_without, do_smem};

@@ -31,7 +31,7 @@ use self::rings::{epilogue_rings, find_rings, hold_back, next_tile_ring};
 use self::roles::{do_epilogue, do_roles};
 use self::staging::stored_again;
 use self::wgmma_pipelining::in_flight;
-use crate::analysis::{Graph, is_product};
+use crate::analysis::{Graph, is_product, tile_loop};
 use crate::error::{Result, SchedError, word};
 use crate::feature::Feature;
 use warplift_ir::machine::{BufferKind, Program, RingFill, Schedule};
@@ -92,15 +92,25 @@ pub fn do_schedule_without(
         in_flight(program, inst, &mut s);
     }
     if program.deferred && has(Feature::Deferral) {
-        match deferral(program, graph, target) {
-            Ok(d) => s.deferral = Some(d),
-            Err(reason) => s.remarks.push(format!("deferred epilogue declined: {reason}")),
-        }
+        s.deferral = deferral(program, graph, target).ok();
     }
     if has(Feature::MmaOrder) {
         do_mma_order(program, graph, &mut s, target);
     }
     Ok(s)
+}
+
+/// Why a persistent kernel's results are not held for a tile, if the mapping asks for it and the feature is on; `None` where
+/// they are.
+pub fn declines_deferral(
+    program: &Program<'_>,
+    graph: &Graph,
+    target: &Target,
+    disabled: &[Feature],
+) -> Option<String> {
+    let asked =
+        program.deferred && !disabled.contains(&Feature::Deferral) && tile_loop(&program.func).is_some();
+    asked.then(|| deferral(program, graph, target).err())?
 }
 
 fn check_limits(program: &Program<'_>, graph: &Graph, target: &Target) -> Result<()> {
