@@ -4,14 +4,19 @@
 //!
 //! ```text
 //!  store c[i, j], x : 128 x 256   ─►   store c[i, j], x[.., 0..64]   store c[i, j + 64], x[.., 64..128]   ..
+//!  store c[i, j], x                ─►   store c[i, j], x[.., 0..64]   store d[i, j], f(x[.., 0..64])
+//!  store d[i, j], f(x)                  store c[i, j + 64], x[.., 64..128]   ..
 //! ```
+//!
+//! Stores that follow each other and are cut alike are chunked together: what both are computed of is computed once, a chunk at a
+//! time.
 
 use super::drop_unused::do_drop_unused;
 use super::fixed_loads::fixed_loads;
 use super::sink::{Stops, TilePart, is_converted};
 use crate::boxes::flat;
 use crate::operand::WARP_ATOM;
-use crate::tiles::written;
+use crate::tiles::{memory, written};
 use crate::variant::MmaVariant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value};
@@ -20,7 +25,7 @@ use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Valu
 const SPANS_BYTES: [u32; 3] = [128, 64, 32];
 
 /// Chunks along a dimension, which is counted from the last one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Chunks {
     back: usize,
     width: u32,
@@ -39,18 +44,25 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
     for block in blocks {
         let reduced = taken_whole(k, block);
         let old = std::mem::take(&mut k.blocks[block].insts);
-        for (at, &inst) in old.iter().enumerate() {
-            match chunks(k, inst, mapping, rows) {
-                Some(all) => {
-                    let mut fixed = fixed_loads(k, &old[..at], inst, &written);
-                    fixed.extend(&reduced);
-                    push_chunks(k, block, inst, all, &fixed, mapping);
-                }
-                None => {
-                    mark(k, inst, mapping);
-                    k.blocks[block].insts.push(inst);
-                }
+        let mut at = 0;
+        while let Some(&inst) = old.get(at) {
+            let Some(all) = chunks(k, inst, mapping, rows) else {
+                mark(k, inst, mapping);
+                k.blocks[block].insts.push(inst);
+                at += 1;
+                continue;
+            };
+            let cut_alike = |k: &Kernel, i| chunks(k, i, mapping, rows) == Some(all);
+            let group = group(k, &old[at..], &written, cut_alike);
+            let stores: Vec<Inst> = group.iter().copied().filter(|&i| k.insts[i].op.has_effect()).collect();
+            let mut fixed = reduced.clone();
+            for &store in &stores {
+                fixed.extend(fixed_loads(k, &old[..at], store, &written));
             }
+            // What is computed between the stores is computed of their chunks, or before them.
+            k.blocks[block].insts.extend(group.iter().filter(|i| !stores.contains(i)));
+            push_chunks(k, block, &stores, all, &fixed, mapping);
+            at += group.len();
         }
     }
     do_drop_unused(k);
@@ -80,6 +92,35 @@ fn taken_whole(k: &Kernel, block: Block) -> FxHashSet<Inst> {
         k.args(inst).iter().any(|&v| k.ty(v) == ty && is_last(at, v))
     };
     whole.iter().copied().filter(|&at| replaces(at)).map(|at| insts[at]).collect()
+}
+
+/// The stores at the front of some instructions that are chunked together, with what stands between them: further stores that
+/// are cut alike and write other memory, and what is computed without reading memory that the kernel writes.
+fn group(
+    k: &Kernel,
+    insts: &[Inst],
+    written: &FxHashSet<Value>,
+    cut_alike: impl Fn(&Kernel, Inst) -> bool,
+) -> Vec<Inst> {
+    let target = |i: Inst| memory(k, k.args(i)[0]);
+    let extent = |i: Inst| k.args(i).last().and_then(|&v| k.ty(flat(k, v)).shape());
+    let reads = |i: Inst| k.insts[i].op.is_read() && target(i).is_none_or(|m| written.contains(&m));
+    let mut stores = vec![insts[0]];
+    let mut length = 1;
+    for (n, &inst) in insts.iter().enumerate().skip(1) {
+        if matches!(k.insts[inst].op, Op::Store) {
+            let other =
+                target(inst).is_some_and(|m| stores.iter().all(|&s| target(s).is_some_and(|o| o != m)));
+            if !other || extent(inst) != extent(insts[0]) || !cut_alike(k, inst) {
+                break;
+            }
+            stores.push(inst);
+            length = n + 1;
+        } else if k.insts[inst].op.has_effect() || !k.insts[inst].blocks.is_empty() || reads(inst) {
+            break;
+        }
+    }
+    insts[..length].to_vec()
 }
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
@@ -112,31 +153,31 @@ fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping, rows: Option<u32>) -> Optio
     (extent > width).then(|| Chunks { back, width, count: extent / width })
 }
 
-/// Replaces a store by stores of chunks. A chunk is computed, converted and stored before the next one needs
+/// Replaces stores by stores of chunks. A chunk is computed, converted and stored before the next one needs
 /// registers. If stores are deferred, all chunks are computed first: nothing then stands between the waits of their
 /// loads.
 fn push_chunks(
     k: &mut Kernel,
     block: Block,
-    store: Inst,
+    stores: &[Inst],
     chunks: Chunks,
     fixed: &FxHashSet<Inst>,
     mapping: &Mapping,
 ) {
     // A conversion alone runs in place of the whole accumulator.
-    let value = k.args(store).last().map(|&v| flat(k, v));
-    let converted = value.filter(|&v| is_converted(k, v)).and_then(|v| k.def(v));
+    let values = stores.iter().filter_map(|&s| k.args(s).last()).map(|&v| flat(k, v));
+    let converted = values.filter(|&v| stores.len() == 1 && is_converted(k, v)).filter_map(|v| k.def(v));
     let whole: FxHashSet<Inst> = fixed.iter().copied().chain(converted).collect();
     let deferred = mapping.defers();
     let start = k.blocks[block].insts.len();
     let mut computed = Vec::new();
     for number in 0..chunks.count {
-        computed.extend(chunk_of(k, block, store, number, chunks, &whole));
+        computed.extend(chunks_of(k, block, stores, number, chunks, &whole));
         if !deferred {
-            computed.drain(..).for_each(|args| push_store(k, block, store, &args, mapping));
+            computed.drain(..).for_each(|(store, args)| push_store(k, block, store, &args, mapping));
         }
     }
-    computed.into_iter().for_each(|args| push_store(k, block, store, &args, mapping));
+    computed.into_iter().for_each(|(store, args)| push_store(k, block, store, &args, mapping));
     slices_first(k, block, start);
 }
 
@@ -172,28 +213,32 @@ fn reshaped(k: &mut Kernel, block: Block, chunk: Value, whole: Value, columns: u
     Some(k.result(made))
 }
 
-/// Computes a chunk of what is stored, from slices of the instructions that stay `whole`. Returns the arguments of its
-/// store.
-fn chunk_of(
+/// Computes a chunk of what each store stores, from slices of the instructions that stay `whole`. Returns the arguments of
+/// their stores.
+fn chunks_of(
     k: &mut Kernel,
     block: Block,
-    store: Inst,
+    stores: &[Inst],
     number: u32,
     Chunks { back, width, .. }: Chunks,
     whole: &FxHashSet<Inst>,
-) -> Option<Vec<Value>> {
-    let mut args = k.args(store).to_vec();
-    let loc = k.insts[store].loc;
-    let from = number * width;
-    let stored = args.pop()?;
-    let value = flat(k, stored);
-    let extent = k.ty(value).shape()?.dims().iter().rev().nth(back)?.constant()?;
-    let (done, stops) = (FxHashMap::default(), Stops::At(whole));
-    let mut part = TilePart { k, block, extent, from, width, loc, done, stops, holds: &[] };
-    let slice = part.of(value, back);
-    if let Some(index) = args.iter_mut().rev().nth(back) {
-        *index = part.moved(*index);
-    }
-    args.push(if value == stored { slice } else { reshaped(k, block, slice, stored, width)? });
-    Some(args)
+) -> Vec<(Inst, Vec<Value>)> {
+    let (from, mut done) = (number * width, FxHashMap::default());
+    let mut chunk_of = |k: &mut Kernel, store: Inst| {
+        let mut args = k.args(store).to_vec();
+        let loc = k.insts[store].loc;
+        let stored = args.pop()?;
+        let value = flat(k, stored);
+        let extent = k.ty(value).shape()?.dims().iter().rev().nth(back)?.constant()?;
+        let (known, stops) = (std::mem::take(&mut done), Stops::At(whole));
+        let mut part = TilePart { k, block, extent, from, width, loc, done: known, stops, holds: &[] };
+        let slice = part.of(value, back);
+        if let Some(index) = args.iter_mut().rev().nth(back) {
+            *index = part.moved(*index);
+        }
+        done = part.done;
+        args.push(if value == stored { slice } else { reshaped(k, block, slice, stored, width)? });
+        Some((store, args))
+    };
+    stores.iter().filter_map(|&store| chunk_of(k, store)).collect()
 }
