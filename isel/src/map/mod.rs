@@ -8,6 +8,7 @@
 //!  truth values ─► bytes           bool_memory.rs
 //!  numbers counted up ─► counters  derive_counters.rs
 //!  hand-made pipelines ─► loops    reroll.rs
+//!  tiles summed up ─► sums         reduce_carried.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs
 //!  odd depths ─► padded            pad_depth.rs
 //!  MMA and addition fused          fuse_accumulator.rs
@@ -58,6 +59,7 @@ mod plain_accesses;
 mod prefetch_next_tile;
 mod prefetch_scales;
 mod raster;
+mod reduce_carried;
 mod redundant_store_mask;
 mod reroll;
 mod row_runs;
@@ -105,6 +107,7 @@ pub use persist::do_persist;
 pub use plain_accesses::do_plain_accesses;
 pub use prefetch_next_tile::do_prefetch_next_tile;
 pub use prefetch_scales::do_prefetch_scales;
+pub use reduce_carried::do_reduce_carried;
 pub use reroll::do_reroll;
 pub use row_runs::do_row_runs;
 pub use sink_indices::do_sink_indices;

@@ -72,6 +72,9 @@ pub const PASSES: &[MapPass] = &[
     each!("reroll", "makes loops that were pipelined, peeled or split by hand plain again", |v, _| {
         do_reroll(&mut v.kernel)
     }),
+    each!("reduce_carried", "carries sums of rows, not tiles that are summed up behind the loop", |v, _| {
+        do_reduce_carried(&mut v.kernel)
+    }),
     each!("canonicalize", "writes arithmetic in the one way that costs least", |v, _| {
         do_canonicalize(&mut v.kernel)
     }),
