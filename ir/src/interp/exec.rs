@@ -54,6 +54,23 @@ impl<'a> Program<'a> {
         Self { kernel, memory, place, steps, values }
     }
 
+    /// Gives a value its content, or takes it.
+    pub fn put(&mut self, value: Value, content: Option<Val>) {
+        self.values[value] = content;
+    }
+
+    /// The content of a value, if it has one.
+    pub fn peek(&self, value: Value) -> Option<&Val> {
+        self.values[value].as_ref()
+    }
+
+    /// Runs one instruction without blocks, whose operands are there. `None` if it fails.
+    pub fn operate(&mut self, inst: Inst) -> Option<()> {
+        let results = self.operation(inst).ok()?;
+        self.set(self.kernel.results(inst), results);
+        Some(())
+    }
+
     /// Runs the whole kernel.
     pub fn run(&mut self) -> std::result::Result<(), InterpError> {
         self.block(self.kernel.entry).map(drop)

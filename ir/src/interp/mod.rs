@@ -25,6 +25,7 @@
 
 mod arith;
 mod compute;
+mod demand;
 mod exec;
 mod log;
 mod memory;
@@ -33,6 +34,7 @@ mod tile;
 mod value;
 
 pub use arith::Undefined;
+pub use demand::{Demand, Standing};
 pub use log::{Additions, Log};
 pub use memory::{BufferId, Memory, OutOfBounds};
 pub use number::{NAN, Number, cast, from_bits, round, to_bits, widen, wrap};

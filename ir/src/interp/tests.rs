@@ -208,3 +208,55 @@ fn tunables_obey_domains_and_asserts() {
     let failed = run(&kernel, &[Arg::Int(2)], &mut Memory::new(), &Options::default()).unwrap_err();
     assert_eq!(failed.fault, Fault::Assert("n * 2 < 3".to_owned()));
 }
+
+/// Numbers that `x`, `y` and `z` of a body have in block `i` of ten, where `n` is 10 and `p` holds 5, 6, 7 and so on.
+fn demanded(body: &str, i: i64) -> [Option<i64>; 3] {
+    let text = format!(
+        "kernel k(p: ptr<i32>, q: ptr<i32>, n: i32) {{ grid n gp = view p : i32[n] gq = view q : i32[n] i = block_index
+        {body}
+        store gq[x], full 0 : i32[1] store gq[y], full 0 : i32[1] store gq[z], full 0 : i32[1] }}"
+    );
+    let (kernel, mut memory, mut steps) = (kernel(&text), Memory::new(), 10_000);
+    memory.add_values("p", Elem::I32, &(5..15).map(f64::from).collect::<Vec<_>>());
+    let mut demand = Demand::new(&kernel, &mut memory, |name| (name == "n").then_some(10), &mut steps);
+    let stores =
+        kernel.blocks[kernel.entry].insts.iter().filter(|&&s| matches!(kernel.insts[s].op, Op::Store));
+    let values: Vec<Value> = stores.map(|&s| kernel.args(s)[1]).collect();
+    // Another block comes first: nothing of it may stay.
+    let all = [9 - i, i].map(|i| {
+        demand.stand(Standing { block: [i, 0, 0], grid: [10, 1, 1], ..Standing::default() });
+        [0, 1, 2].map(|k| demand.number(values[k]))
+    });
+    all[1]
+}
+
+#[test]
+fn numbers_on_demand_come_from_places_and_given_arrays() {
+    let body = "x = (load gp[i] : i32) + n y = reduce_max(load gp[i*2] : i32[4], 0) z = load gq[i] : i32";
+    assert_eq!(demanded(body, 2), [Some(17), Some(12), None], "nothing is known of q");
+    // Only what is asked for is carried: the product and the sum of `q` are not.
+    let body = "zero = full 0.0 : f32[16, 16] one = full 1.0 : f16[16, 16]
+        x, s, acc = for t in 0..i carry c = 0, u = 0, a = zero {
+            yield c + (load gp[t] : i32), u + (load gq[t] : i32), mma a, one, one
+        }
+        y = if i > 2 { yield x * 2 } else { yield load gq[0] : i32 }
+        z = s";
+    assert_eq!(demanded(body, 3), [Some(18), Some(36), None]);
+    assert_eq!(demanded(body, 2), [Some(11), None, None]);
+    // A search: the greatest place whose element is at most i + 5.
+    let body = "x, y = while carry low = 0, high = n {
+            middle = (low + high) / 2
+            found = (load gp[middle] : i32) <= i + 5
+            next = select(found, middle, low)
+            end = select(found, high, middle)
+            yield end - next > 1, next, end
+        }
+        z = for t in 0..9 carry c = 0 { yield c + x }";
+    assert_eq!(demanded(body, 7), [Some(7), Some(8), Some(63)]);
+}
+
+#[test]
+fn numbers_on_demand_end() {
+    let endless = "x = while carry c = 0 { yield c >= 0, c * 0 } y = i z = x";
+    assert_eq!(demanded(endless, 1), [None; 3], "no step is left");
+}
