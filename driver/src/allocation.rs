@@ -157,7 +157,8 @@ mod tests {
         let module = find("gemm").unwrap().parse().unwrap();
         let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
         let mut context = Context::default();
-        let made = context.compile_and(kernel, mapping, &SM90A, &Default::default(), |scheduled, _| {
+        let made = context.compile_and(kernel, mapping, &SM90A, &Default::default(), |state, _| {
+            let scheduled = state.scheduled();
             let mut program = scheduled.clone();
             let mut allocations = allocate(&mut program, &SM90A).unwrap();
             act(&mut program, &mut allocations);

@@ -10,7 +10,6 @@ use crate::pipeline::Road;
 use crate::state::{State, StateError, read};
 use std::time::{Duration, Instant};
 use warplift_ir::Bump;
-use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};
@@ -78,7 +77,7 @@ impl Context {
         self.compile_and(kernel, mapping, target, options, |_, compiled| compiled)
     }
 
-    /// Compiles and passes the scheduled program to `then`. The program does not outlive the compile.
+    /// Compiles and passes the last state to `then`. The state does not outlive the compile.
     ///
     /// # Errors
     /// As [`compile`].
@@ -88,7 +87,7 @@ impl Context {
         mapping: &Mapping,
         target: &Target,
         options: &Options,
-        then: impl FnOnce(&Scheduled<'_>, Compiled) -> T,
+        then: impl FnOnce(&State<'_>, Compiled) -> T,
     ) -> Result<T, CompileError> {
         self.clear();
         let (bump, timings, started) = (&self.bump, &mut self.timings, Instant::now());
@@ -99,7 +98,7 @@ impl Context {
         };
         let state = attempt(&options.disable, options.limits.attempts, &mut self.attempts, once)?;
         let compiled = finish(&state, self.attempts.clone(), std::mem::take(&mut self.timings));
-        Ok(then(state.scheduled(), compiled))
+        Ok(then(&state, compiled))
     }
 
     /// Runs the passes up to number `last` once, without further attempts, and passes the state after it to `then`.

@@ -5,17 +5,19 @@
 
 use super::Tools;
 use super::failure::{Failure, Outcome, user};
-use super::source::{Choice, Source, load, refusal, remarked};
+use super::source::{Choice, SEED, Source, load, refusal, remarked};
 use super::tuning_file::usual_tunings;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use warplift::enumerate::Search;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::plural;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping};
-use warplift::problem::Sizes;
+use warplift::predict::Arrays;
+use warplift::problem::{Problem, Sizes};
 use warplift::toolchain::{Assembled, PtxasOptions};
 use warplift::{Compiled, Options, enumerate};
 
@@ -61,7 +63,8 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
     let tuned = if source.exhaustive { None } else { usual_tunings() };
     let (defines, exhaustive) = (source.defines.clone(), source.exhaustive);
     let grants = source.grants.clone();
-    let search = Search { defines, grants, exhaustive, tuned, ..Search::default() };
+    let arrays = Arc::new(arrays_of(source, &sizes)?);
+    let search = Search { defines, grants, exhaustive, tuned, arrays, ..Search::default() };
     let chosen = enumerate::choose(&source.kernel, &sizes, &SM90A, &hidden, &search);
     let proposed = || enumerate::mappings(&source.kernel, &SM90A, &source.grants).into_iter().next();
     let one = chosen.as_ref().ok().map(|c| c.best.mapping.clone()).or_else(proposed);
@@ -71,6 +74,15 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
     let chosen = chosen.map_err(refused)?;
     eprintln!("{chosen}\n{}", chosen.best.mapping);
     Ok(chosen.candidates().map(|c| (c.mapping, c.compiled)).collect())
+}
+
+/// The contents of arrays for which a mapping is chosen, at sizes.
+fn arrays_of(source: &Source, sizes: &Sizes) -> Outcome<Arrays> {
+    if source.data.is_empty() {
+        return Ok(Arrays::new());
+    }
+    let problem = Problem::new(&source.kernel, &source.own_values(), sizes.clone())?;
+    Ok(source.data.arrays(&problem.operands, SEED)?)
 }
 
 /// Candidates that ptxas sees at most.

@@ -5,8 +5,8 @@ use super::ablate::Forms;
 use super::artifact::{Artifact, assembled, compile as make, compile_for, manifest_text, times, write};
 use super::dump::{DumpArgs, state_after};
 use super::failure::{Outcome, user};
-use super::run::{SEED, takes};
-use super::source::{Choice, Source, SourceArgs, load, remarked};
+use super::run::takes;
+use super::source::{Choice, SEED, Source, SourceArgs, load, remarked};
 use std::fs;
 use std::path::{Path, PathBuf};
 use warplift::ir::manifest::Manifest;
@@ -31,6 +31,9 @@ pub struct CompileArgs {
     /// Sizes for which `--mapping auto` chooses, `m=128,n=256`. Default: a large problem.
     #[arg(long, value_name = "SIZES", conflicts_with_all = ["all", "start_after"])]
     size: Option<String>,
+    /// With `--mapping auto`: contents of an array for which it chooses, as for `run`; may be repeated.
+    #[arg(long, value_name = "NAME=CONTENTS", requires = "size", conflicts_with_all = ["all", "start_after"])]
+    data: Vec<String>,
     /// With `--mapping auto`: compile and predict everything legal. Takes long; for tests of the choice.
     #[arg(long)]
     exhaustive: bool,
@@ -125,7 +128,8 @@ fn sized(source: Source, args: &CompileArgs) -> Outcome<Source> {
         let option = if args.exhaustive { "--exhaustive" } else { "--size" };
         return Err(user(format!("{option} is for `--mapping auto`: the mapping is {}", source.origin)));
     }
-    Ok(Source { sizes, exhaustive: args.exhaustive, ..source })
+    let data = Given::parse(args.data.iter().map(String::as_str))?;
+    Ok(Source { sizes, data, exhaustive: args.exhaustive, ..source })
 }
 
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
@@ -259,7 +263,8 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     let nominal = Sizes::nominal(&source.kernel);
     let given = args.size.iter().map(|s| nominal.clone().overridden(&source.kernel, s));
     let given = given.collect::<Result<Vec<_>, _>>()?;
-    let source = Source { sizes: given.first().cloned(), ..source };
+    let data = Given::parse(args.data.iter().map(String::as_str))?;
+    let source = Source { sizes: given.first().cloned(), data, ..source };
     let (mapping, compiled) = compile_for(&source, &Options::default(), tools)?;
     for sizes in &given {
         takes(&source.kernel, &compiled.manifest, sizes)?;
@@ -267,8 +272,7 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");
     print!("{}", compiled.explained);
-    let predicted =
-        explain_time(&source, &mapping, given, &Given::parse(args.data.iter().map(String::as_str))?)?;
+    let predicted = explain_time(&source, &mapping, given, &source.data)?;
     if let Some(path) = &args.svg {
         let loops = &compiled.explained.schedule.loops;
         let drawn = if loops.is_empty() { units(predicted.as_ref()) } else { svg(loops) };

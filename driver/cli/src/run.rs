@@ -4,7 +4,7 @@ use super::Tools;
 use super::artifact::{Artifact, Ready};
 use super::failure::{Failure, Outcome, user};
 use super::progress::Watch;
-use super::source::{Choice, Source};
+use super::source::{Choice, SEED, Source};
 use std::path::Path;
 use std::sync::Arc;
 use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
@@ -41,9 +41,6 @@ pub struct RunArgs {
 
 /// Seconds after which a launch counts as deadlocked, where nothing else is said.
 pub const LIMIT: u64 = 20;
-
-/// The seed of random data where none is given.
-pub const SEED: u64 = 1;
 
 /// Where and how kernels run.
 #[derive(clap::Args, Clone, Debug)]
@@ -175,7 +172,11 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     let small = self::sizes(&args.size, &source.kernel, Sizes::small(&source.kernel))?;
     let simulated = args.place.device == Location::Simulator;
     let first = if simulated { small.first() } else { sizes.first() };
-    let artifact = args.ready.made(&args.source, Source { sizes: first.cloned(), ..source }, tools)?;
+    let artifact = args.ready.made(
+        &args.source,
+        Source { sizes: first.cloned(), data: given.clone(), ..source },
+        tools,
+    )?;
     for note in &artifact.notes {
         println!("{note}");
     }

@@ -13,6 +13,7 @@ use warplift::ir::tile::{
 use warplift::kernels;
 use warplift::problem::Sizes;
 use warplift::{CompileError, Feature};
+use warplift_lab::validate::Given;
 
 /// The kernel and its mapping.
 #[derive(Args, Clone)]
@@ -55,6 +56,9 @@ pub struct Text {
     pub text: String,
 }
 
+/// The seed of random data where none is given.
+pub const SEED: u64 = 1;
+
 /// A kernel and the given parts of its mapping.
 #[derive(Clone)]
 pub struct Source {
@@ -68,6 +72,8 @@ pub struct Source {
     pub grants: Grants,
     /// Sizes for which the compiler proposes one; none: usual ones.
     pub sizes: Option<Sizes>,
+    /// Contents of arrays for which it proposes one.
+    pub data: Given,
     /// Whether it tries everything legal.
     pub exhaustive: bool,
     /// Disabled optimizations.
@@ -132,6 +138,7 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
         defines,
         grants,
         sizes,
+        data: Given::default(),
         exhaustive,
         disable,
         text,

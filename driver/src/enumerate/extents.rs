@@ -1,7 +1,8 @@
 //! The extents of a product's tiles at given sizes: the values that are tried, and what they make of blocks and trips.
 
 use super::propose::{Anchor, mapping, set};
-use crate::problem::{BlockWork, Sizes, grid_of, products, total, work_by_block};
+use crate::predict::Arrays;
+use crate::problem::{BlockNumbers, BlockWork, Blocks, Costed, Sizes, grid_of, products, total};
 use warplift_ir::tile::{Domain, Inst, Kernel, KernelMapping, LoopMapping, Tunable, TunableData};
 
 /// Rows or columns of a tile that are tried where a tunable may have any value.
@@ -25,6 +26,7 @@ pub(super) struct Asked<'a> {
     pub kernel: &'a Kernel,
     pub anchor: &'a Anchor<'a>,
     pub sizes: &'a Sizes,
+    pub arrays: &'a Arrays,
     pub defines: &'a [(String, i64)],
 }
 
@@ -37,20 +39,27 @@ impl Asked<'_> {
         let resolved = warplift_isel::map::do_tunables(self.kernel, &mapping).ok()?;
         let grid = grid_of(&resolved, self.sizes)?.map(|g| g as f64);
         let each = (extents.iter().product::<i64>() * self.anchor.count) as f64;
-        let mean =
-            |cost: &dyn Fn(&Kernel, Inst) -> f64| match work_by_block(&resolved, self.sizes, &cost, false) {
-                // Of blocks that have any.
-                Some(BlockWork::Each(all)) => {
-                    let some = all.iter().filter(|&&work| work > 0.0).count() as f64;
-                    (some, all.iter().sum::<f64>() / some.max(1.0))
-                }
-                _ => (grid.iter().product(), total(&resolved, self.sizes, cost)),
-            };
+        let mean = |cost: &dyn Fn(&Kernel, Inst) -> f64| match self.work(&resolved, cost) {
+            // Of blocks that have any.
+            Some(BlockWork::Each(all)) => {
+                let some = all.iter().filter(|&&work| work > 0.0).count() as f64;
+                (some, all.iter().sum::<f64>() / some.max(1.0))
+            }
+            _ => (grid.iter().product(), total(&resolved, self.sizes, cost)),
+        };
         let (blocks, work) = mean(&products);
         // A block that takes tile after tile counts as so many blocks.
         let entered = |_: &Kernel, inst: Inst| f64::from(u8::from(Some(inst) == self.anchor.begins));
         let tiles = mean(&entered).1.max(1.0);
         Some(Tried { blocks: blocks * tiles, columns: grid[1], trips: work / each / tiles, resolved })
+    }
+
+    /// What each block of the kernel without tunables costs.
+    fn work(&self, resolved: &Kernel, cost: &dyn Fn(&Kernel, Inst) -> f64) -> Option<BlockWork> {
+        let blocks = Blocks::of(grid_of(resolved, self.sizes)?);
+        let cost = |numbers: &mut BlockNumbers<'_>, inst| Some(cost(numbers.kernel, inst));
+        let (kernel, sizes, arrays) = (resolved, self.sizes, self.arrays);
+        Costed { kernel, sizes, arrays, blocks, cost, looks_at: &[], least: false }.by_block()
     }
 
     /// The values of each extent.

@@ -16,7 +16,8 @@ use super::beside::{Beside, Work};
 use super::extents::{Asked, Tried};
 use super::propose::{ACCUMULATORS, Anchor, PART, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
-use crate::problem::{Sizes, operand_bits, operands, traffic};
+use crate::predict::Launch;
+use crate::problem::{operand_bits, operands, traffic};
 use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{Depth, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster};
 use warplift_isel::map::{can_split_k, can_stream_k};
@@ -256,11 +257,11 @@ impl<'a> Space<'a> {
     pub fn new(
         kernel: &'a Kernel,
         anchor: &'a Anchor<'a>,
-        sizes: &'a Sizes,
+        Launch { sizes, arrays }: Launch<'a>,
         target: &'a Target,
         defines: &'a [(String, i64)],
     ) -> Option<Self> {
-        let asked = Asked { kernel, anchor, sizes, defines };
+        let asked = Asked { kernel, anchor, sizes, arrays, defines };
         (!anchor.chained).then(|| Self::of(asked, target)).flatten()
     }
 

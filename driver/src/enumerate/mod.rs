@@ -28,7 +28,7 @@ mod propose;
 mod rough;
 mod tiling;
 
-use crate::predict::{Arrays, Prediction, compile_and_predict, floor};
+use crate::predict::{Arrays, Launch, Prediction, compile_and_predict, floor};
 use crate::problem::{Problem, Sizes};
 use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Limits, Options};
@@ -77,7 +77,9 @@ pub struct Search {
     pub time: Option<Duration>,
     /// Set from elsewhere to end the search: what is known is chosen from.
     pub stop: Option<Arc<AtomicBool>>,
-    /// Earlier results: where they have the kernel and its sizes, nothing else is tried.
+    /// Contents of arrays, which predictions follow.
+    pub arrays: Arc<Arrays>,
+    /// Earlier results, which know of no contents: where they have the kernel and its sizes, nothing else is tried.
     pub tuned: Option<Arc<Tunings>>,
 }
 
@@ -214,18 +216,19 @@ pub fn choose(
     if warplift_isel::map::inline_decided_branches(&mut plain) {
         warplift_isel::map::do_drop_unused(&mut plain);
     }
-    let (proposals, passed_over) = proposals(&plain, sizes, target, search);
+    let launch = Launch { sizes, arrays: &search.arrays };
+    let (proposals, passed_over) = proposals(&plain, launch, target, search);
     let anchor = propose::anchor(&plain, &search.grants);
     let climbs = !search.exhaustive && anchor.is_none_or(|a| !a.chained);
     let bounds = if search.exhaustive { Bounds::NONE } else { Bounds::USUAL };
     let time = search.time.unwrap_or(TIME);
     let bounds = Bounds { time, stop: search.stop.as_deref(), climbs, defines: &search.defines, ..bounds };
-    let mut chosen = among(kernel, &proposals, sizes, target, options, bounds)?;
+    let mut chosen = among(kernel, &proposals, launch, target, options, bounds)?;
     chosen.passed_over += passed_over;
     chosen.unpacked = propose::narrow_arrays(kernel);
     chosen.unpacked.retain(|name| !search.grants.packs(name));
     if !search.exhaustive {
-        pdl::overlap_launches(kernel, &mut chosen, sizes, target, options, search);
+        pdl::overlap_launches(kernel, &mut chosen, launch, target, options, search);
     }
     chosen.elapsed = start.elapsed();
     Ok(chosen)
@@ -240,20 +243,27 @@ fn tuned(
     options: &Options,
     search: &Search,
 ) -> Option<Chosen> {
-    let (mapping, _) = search.tuned.as_ref()?.find(kernel, target, sizes)?;
+    let (mapping, _) =
+        search.tuned.as_ref().filter(|_| search.arrays.is_empty())?.find(kernel, target, sizes)?;
     let agrees = has(&mapping, &search.defines);
     let found = [Proposal { mapping, floor: 0.0, form: None }];
     let usable = agrees
         && search.grants.allow(&found[0].mapping)
         && verify_mapping(kernel, &found[0].mapping, target).is_ok();
-    usable.then(|| among(kernel, &found, sizes, target, options, Bounds::NONE).ok())?
+    usable.then(|| among(kernel, &found, sizes.into(), target, options, Bounds::NONE).ok())?
 }
 
 /// Proposals in the order in which they are tried, and how many forms were left out.
-fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -> (Vec<Proposal>, usize) {
+fn proposals(
+    kernel: &Kernel,
+    launch: Launch<'_>,
+    target: &Target,
+    search: &Search,
+) -> (Vec<Proposal>, usize) {
+    let sizes = launch.sizes;
     let obeys = |m: &Mapping| promises::is_legal(kernel, m, sizes, target);
     let anchor = propose::anchor(kernel, &search.grants);
-    let all = anchor.as_ref().map_or(Vec::new(), |a| forms(kernel, a, sizes, target, &search.defines));
+    let all = anchor.as_ref().map_or(Vec::new(), |a| forms(kernel, a, launch, target, &search.defines));
     let mut found: Vec<Proposal> = Vec::new();
     let mut tried = rustc_hash::FxHashMap::default();
     let number = all.len();
@@ -290,7 +300,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     for mapping in others(kernel, sizes, target, search, anchor.is_none()) {
         if found.iter().all(|p| p.mapping != mapping) {
             let problem = Problem::new(kernel, &mapping, sizes.clone());
-            let floor = problem.map_or(0.0, |p| floor(&p, &Arrays::new(), target).cycles);
+            let floor = problem.map_or(0.0, |p| floor(&p, launch.arrays, target).cycles);
             found.push(Proposal { mapping, floor, form: None });
         }
     }
@@ -342,7 +352,7 @@ fn best_within(
     let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
     let given = |m: &Mapping| Proposal { mapping: m.clone(), floor: 0.0, form: None };
     let proposals: Vec<Proposal> = proposals.iter().map(given).collect();
-    among(kernel, &proposals, &sizes, target, options, bounds)
+    among(kernel, &proposals, Launch::from(&sizes), target, options, bounds)
 }
 
 /// What ends a search.
@@ -422,13 +432,13 @@ impl Found {
         &mut self,
         kernel: &Kernel,
         proposal: &Proposal,
-        launch: (&Sizes, &Target),
+        (launch, target): (Launch<'_>, &Target),
         options: &Options,
         walks: usize,
     ) {
-        let ((sizes, target), mapping) = (launch, &proposal.mapping);
+        let (sizes, mapping) = (launch.sizes, &proposal.mapping);
         let made = match self.rough < walks {
-            true => compile_and_predict(kernel, mapping, target, sizes, options),
+            true => compile_and_predict(kernel, mapping, target, launch, options),
             false => crate::compile(kernel, mapping, target, options).map(|compiled| (compiled, None)),
         };
         let (compiled, prediction) = match made {
@@ -459,7 +469,7 @@ impl Found {
     fn climb(
         &mut self,
         kernel: &Kernel,
-        launch: (&Sizes, &Target),
+        (launch, target): (Launch<'_>, &Target),
         options: &Options,
         bounds: Bounds<'_>,
         start: Instant,
@@ -468,9 +478,9 @@ impl Found {
         for _ in 0..climb::STEPS {
             let Some(best) = self.first() else { return };
             let (rank, from) = (self.ranks[best], self.candidates[best].clone());
-            for mapping in climb::neighbours(kernel, &from.mapping, launch) {
-                let legal =
-                    has(&mapping, bounds.defines) && promises::is_legal(kernel, &mapping, launch.0, launch.1);
+            for mapping in climb::neighbours(kernel, &from.mapping, (launch.sizes, target)) {
+                let legal = has(&mapping, bounds.defines)
+                    && promises::is_legal(kernel, &mapping, launch.sizes, target);
                 if !legal || tried.contains(&mapping) || bounds.are_over(start) {
                     continue;
                 }
@@ -478,7 +488,7 @@ impl Found {
                 self.add(
                     kernel,
                     &Proposal { mapping, floor: 0.0, form: None },
-                    launch,
+                    (launch, target),
                     options,
                     bounds.walks,
                 );
@@ -549,7 +559,7 @@ fn is_packed(mapping: &Mapping) -> bool {
 fn among(
     kernel: &Kernel,
     proposals: &[Proposal],
-    sizes: &Sizes,
+    launch: Launch<'_>,
     target: &Target,
     options: &Options,
     bounds: Bounds<'_>,
@@ -566,13 +576,13 @@ fn among(
         } else if bounds.pruned && found.is_needless(proposal) {
             found.passed_over += 1;
         } else {
-            found.add(kernel, proposal, (sizes, target), options, bounds.walks);
+            found.add(kernel, proposal, (launch, target), options, bounds.walks);
         }
     }
     if bounds.climbs {
-        found.climb(kernel, (sizes, target), options, bounds, start);
+        found.climb(kernel, (launch, target), options, bounds, start);
     }
-    found.chosen(sizes, start)
+    found.chosen(launch.sizes, start)
 }
 
 /// All forms of the kernel's product, those with the best estimates first; none where there is no space of forms. Of plain
@@ -580,11 +590,11 @@ fn among(
 fn forms(
     kernel: &Kernel,
     anchor: &Anchor<'_>,
-    sizes: &Sizes,
+    launch: Launch<'_>,
     target: &Target,
     defines: &[(String, i64)],
 ) -> Vec<Form> {
-    let Some(space) = Space::new(kernel, anchor, sizes, target, defines) else { return Vec::new() };
+    let Some(space) = Space::new(kernel, anchor, launch, target, defines) else { return Vec::new() };
     let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
     let few = anchor.narrow_bits.map_or(Vec::new(), |bits| {
         Converting { space: &space, bits, side: usize::from(anchor.turned), packed: anchor.packed }.forms()

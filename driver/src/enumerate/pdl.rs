@@ -11,8 +11,7 @@
 
 use super::{Candidate, Chosen, Search};
 use crate::Options;
-use crate::predict::compile_and_predict;
-use crate::problem::Sizes;
+use crate::predict::{Launch, compile_and_predict};
 use warplift_ir::target::Target;
 use warplift_ir::tile::Kernel;
 
@@ -23,7 +22,7 @@ const WORTH: f64 = 0.97;
 pub(super) fn overlap_launches(
     kernel: &Kernel,
     chosen: &mut Chosen,
-    sizes: &Sizes,
+    launch: Launch<'_>,
     target: &Target,
     options: &Options,
     search: &Search,
@@ -34,7 +33,7 @@ pub(super) fn overlap_launches(
     let mut early = mapping.clone();
     search.grants.read_early(kernel, &mut early);
     let made = [early, mapping].into_iter().find_map(|mapping| {
-        let made = compile_and_predict(kernel, &mapping, target, sizes, options).ok()?;
+        let made = compile_and_predict(kernel, &mapping, target, launch, options).ok()?;
         Some((mapping, made))
     });
     let Some((mapping, (compiled, prediction))) = made else { return };

@@ -369,7 +369,7 @@ fn floors_are_below_predictions() {
         let kernel = kernel(name);
         for text in sizes {
             let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
-            let (proposals, left_out) = proposals(&kernel, &sizes, &SM90A, &Search::default());
+            let (proposals, left_out) = proposals(&kernel, Launch::from(&sizes), &SM90A, &Search::default());
             assert!(left_out > least, "{name} {text}: {left_out}");
             for p in proposals.iter().filter(|p| p.form.is_some()) {
                 let made = compile_and_predict(&kernel, &p.mapping, &SM90A, &sizes, &Options::default());
@@ -405,7 +405,7 @@ fn values_that_are_given_stay() {
     let kernel = kernel("gemm");
     let search = Search { defines: vec![("BM".into(), 128), ("BK".into(), 32)], ..Search::default() };
     let sizes = Sizes::nominal(&kernel).overridden(&kernel, "1x4096x4096").unwrap();
-    let (proposals, _) = proposals(&kernel, &sizes, &SM90A, &search);
+    let (proposals, _) = proposals(&kernel, Launch::from(&sizes), &SM90A, &search);
     let given = |m: &Mapping| (m.tunable("BM"), m.tunable("BK")) == (Some(128), Some(32));
     assert!(proposals.len() > COMPILED && proposals.iter().all(|p| given(&p.mapping)));
 }
@@ -442,4 +442,32 @@ fn a_choice_is_bounded_and_says_what_it_left_out() {
     assert_eq!((whole.rough, whole.skipped), (0, 0), "{whole}");
     let near = |a: &Candidate, b: &Candidate| a.cycles <= 1.1 * b.cycles;
     assert!(whole.others.is_sorted_by(near) && near(&whole.best, &whole.others[0]));
+}
+
+/// A mapping is chosen for the trips that an array gives: rows of 40 elements do not want the threads of long ones.
+#[test]
+fn the_choice_follows_given_arrays() {
+    let text = "kernel jagged(x: ptr<f32> align 16, ends: ptr<i32>, y: ptr<f32>, m: i32, n: i32 % 64) {
+        tunable B in {64, 256, 1024} = 256
+        grid m
+        gx = view x : f32[m, n]
+        ge = view ends : i32[m]
+        gy = view y : f32[m]
+        i = block_index
+        s = for t in 0..cdiv(load ge[i] : i32, B) carry c = full 0.0 : f32[1, B] { yield c + load gx[i, t*B] : f32[1, B] }
+        store gy[i], reduce_sum(s, 1)
+    }";
+    let kernel = parse_file(text, "").unwrap().kernels.remove(0);
+    let sizes = Sizes::parse(&kernel, "m=4096,n=65536").unwrap();
+    let of = |end: Option<i32>| {
+        let bytes = |end: i32| std::iter::repeat_n(end.to_le_bytes(), 4096).flatten().collect();
+        let arrays: Arrays = end.map(|end| ("ends".to_owned(), bytes(end))).into_iter().collect();
+        let search = Search { arrays: Arc::new(arrays), ..Search::default() };
+        choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap().best
+    };
+    let [unknown, short, long] = [None, Some(40), Some(65536)].map(of);
+    let assumed = |c: &Candidate| c.prediction.as_ref().is_some_and(|p| !p.assumed.is_empty());
+    assert_eq!([&unknown, &short, &long].map(assumed), [true, false, false]);
+    assert!(long.cycles > 20.0 * short.cycles, "{} {}", long.cycles, short.cycles);
+    assert!(short.mapping != long.mapping, "{}", short.mapping);
 }

@@ -7,10 +7,12 @@
 //! ```
 //!
 //! The first program is walked as if programs drew in turn. That gives the cycles of a copy of the role that draws, or of an
-//! instruction where threads draw. What this role issues for other tiles is counted without times: for each tile, or in a
+//! instruction where threads draw. Where the text and given data tell what each tile computes, tiles take cycles by that. Else
+//! what this role issues for other tiles is counted without times: for each tile, or in a
 //! large launch for one of each run of tiles, whichever lies at a pseudorandom place in it. A regular choice would meet the
 //! same part of every row of tiles. Then all tiles are placed in the order of the counter.
 
+use super::unequal::Unequal;
 use super::walk::Program;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,9 +21,25 @@ use std::collections::BinaryHeap;
 const COUNTED: u64 = 1 << 19;
 const PLACED: u64 = 1 << 18;
 
-/// When the last of so many programs ends, of which the first takes so many cycles if they draw in turn. `None` where tiles
-/// cannot be counted.
-pub fn end(program: &Program<'_, '_>, first: f64, programs: u32) -> Option<f64> {
+/// When the last of so many programs ends, of which the first takes so many cycles if they draw in turn, and what they take
+/// together. `None` where tiles cannot be counted.
+pub fn end(program: &Program<'_, '_>, first: f64, programs: u32, work: &Unequal<'_>) -> Option<(f64, f64)> {
+    let tiles = match computed(program, first, work) {
+        Some(tiles) => tiles,
+        None => counted(program, first, programs)?,
+    };
+    Some((placed(&tiles, programs), tiles.iter().sum()))
+}
+
+/// Cycles of each tile by what it computes, as the text and the data say.
+fn computed(program: &Program<'_, '_>, first: f64, work: &Unequal<'_>) -> Option<Vec<f64>> {
+    let own = *work.work.as_ref()?.first().filter(|&&own| own > 0.0)?;
+    let tiles = work.tiles(program.skim_tiles(0, true)?.tiles)?;
+    Some(tiles.into_iter().map(|tile| tile * first / own).collect())
+}
+
+/// Cycles of each tile by what the role that draws it issues.
+fn counted(program: &Program<'_, '_>, first: f64, programs: u32) -> Option<Vec<f64>> {
     let whole = program.skim_tiles(0, true)?;
     let each = whole.effort * u64::from(programs) / whole.tiles.max(1);
     let runs = whole.tiles.min((COUNTED / each.max(1)).max(1));
@@ -35,7 +53,7 @@ pub fn end(program: &Program<'_, '_>, first: f64, programs: u32) -> Option<f64> 
         let cycles = program.skim_tiles(chosen(from, to), false)?.tile as f64 * first / whole.all as f64;
         tiles.extend((from..to).map(|_| cycles));
     }
-    Some(placed(&tiles, programs))
+    Some(tiles)
 }
 
 /// A tile of a run, at a place without a pattern (the multiplier of Knuth, The Art of Computer Programming, section 6.4).

@@ -42,6 +42,11 @@ impl Cost {
         }
     }
 
+    /// With a multiprocessor to itself once those have ended that begin beside it, which take so long alone.
+    fn beside(self, others: f64) -> f64 {
+        self.alone + (self.together - self.alone) * (others / self.alone.max(1.0)).min(1.0)
+    }
+
     /// On the straight line to another one.
     pub fn toward(self, other: Self, part: f64) -> Self {
         self.map2(other, |a, b| a + part * (b - a))
@@ -85,6 +90,25 @@ impl Costs {
         }
     }
 
+    /// What all blocks take together, if every place had as much to do as every other one; `None` where blocks cost the same.
+    pub fn shared_evenly(&self, blocks: u32, places: Places) -> Option<f64> {
+        if self.are_alike() {
+            return None;
+        }
+        let (run, others) = (u64::from(blocks).div_ceil(PLACED) as usize, self.of_others(blocks));
+        let sum: f64 = (0..u64::from(blocks)).step_by(run).map(|b| self.of(b).beside(others)).sum();
+        Some(sum * run as f64 / places.all())
+    }
+
+    /// How long a block takes in the mean that has a multiprocessor to itself; without an end where blocks are not told
+    /// apart by what they compute.
+    fn of_others(&self, blocks: u32) -> f64 {
+        let By::Work { .. } = self.by else { return f64::INFINITY };
+        let run = u64::from(blocks).div_ceil(PLACED) as usize;
+        let each = (0..u64::from(blocks)).step_by(run).map(|b| self.of(b).alone);
+        each.sum::<f64>() * run as f64 / f64::from(blocks)
+    }
+
     /// By places, what a block costs beyond the first one is the sum of what it does along each dimension.
     fn of(&self, block: u64) -> Cost {
         let (grid, axes) = match &self.by {
@@ -105,6 +129,7 @@ fn along(d: usize, extent: i64, first: Cost, walks: &mut Walks<'_, '_, '_>) -> V
     let at = |i: i64| std::array::from_fn(|e| if e == d { i } else { 0 });
     let middle = |a: f64, b: f64| Some((a as i64).midpoint(b as i64) as f64).filter(|&m| m > a && m < b);
     let ends = if extent > 1 { vec![(extent - 1) as f64] } else { Vec::new() };
+    let ends = ends.into_iter().filter_map(|x| Some((x, walks.another(at(x as i64))?))).collect();
     sample((0.0, first), ends, middle, |x| walks.another(at(x as i64)))
 }
 
@@ -123,18 +148,23 @@ fn by_work(grid: [i64; 3], each: &[f64], first: Cost, walks: &mut Walks<'_, '_, 
         [at, at.saturating_sub(1)].into_iter().map(|n| all[n].0).find(|&w| w > a && w < b)
     };
     let own = each[0];
-    let ends = [all[0].0, all[all.len() - 1].0].into_iter().filter(|&w| w != own).collect();
+    let (least, most) = (all[0].0, all[all.len() - 1].0);
+    let far = |w: f64| (w - own).abs() > ALIKE * own.max(w);
+    let mut ends: Vec<(f64, Cost)> = Vec::new();
+    for end in [most, least].into_iter().filter(|&w| w != own) {
+        let seen = if far(end) { walks.extreme(place(end)) } else { walks.another(place(end)) };
+        ends.extend(seen.map(|cost| (end, cost)));
+    }
     sample((own, first), ends, middle, |work| walks.another(place(work)))
 }
 
-/// Walks the ends, and between neighbours that differ, the widest gap first.
+/// Walks between neighbours that differ, from the first block and the ends, the widest gap first.
 fn sample(
     first: (f64, Cost),
-    ends: Vec<f64>,
+    mut line: Vec<(f64, Cost)>,
     middle: impl Fn(f64, f64) -> Option<f64>,
     mut walk: impl FnMut(f64) -> Option<Cost>,
 ) -> Vec<(f64, Cost)> {
-    let mut line: Vec<(f64, Cost)> = ends.into_iter().filter_map(|at| Some((at, walk(at)?))).collect();
     line.push(first);
     line.sort_by(|a, b| a.0.total_cmp(&b.0));
     while line.len() < WALKED {
@@ -165,6 +195,13 @@ pub struct Places {
     pub resident: u32,
 }
 
+impl Places {
+    /// How many there are.
+    pub fn all(self) -> f64 {
+        f64::from(self.multiprocessors * self.resident)
+    }
+}
+
 /// When the last of so many blocks ends.
 pub fn end(costs: &Costs, blocks: u32, places: Places) -> f64 {
     if costs.are_alike() {
@@ -177,6 +214,7 @@ pub fn end(costs: &Costs, blocks: u32, places: Places) -> f64 {
     // Of each multiprocessor: what its first blocks take together, and the units' part of all later ones.
     let mut busy = vec![[0.0_f64; 2]; places.multiprocessors as usize];
     let mut last = 0.0_f64;
+    let others = costs.of_others(blocks);
     for k in 0..runs {
         let length = run.min(u64::from(blocks) - k * run) as f64;
         let cost = costs.of(k * run + run / 2);
@@ -184,10 +222,11 @@ pub fn end(costs: &Costs, blocks: u32, places: Places) -> f64 {
         // Times are positive, so their bits are ordered as they are.
         let start = f64::from_bits(start);
         let is_first = start == 0.0;
-        let own = if is_first { cost.together + (length - 1.0) * cost.alone } else { length * cost.alone };
+        let together = cost.beside(others);
+        let own = if is_first { together + (length - 1.0) * cost.alone } else { length * cost.alone };
         let sums = &mut busy[place % places.multiprocessors as usize];
         let later = if is_first { length - 1.0 } else { length };
-        sums[0] = sums[0].max(if is_first { cost.together } else { 0.0 });
+        sums[0] = sums[0].max(if is_first { together } else { 0.0 });
         sums[1] += later * cost.unit;
         last = last.max(start + own).max(sums[0] + sums[1]);
         free.push(Reverse(((start + own).to_bits(), place)));

@@ -39,14 +39,16 @@ mod patterns;
 mod phases;
 mod progress;
 mod scalars;
+mod shown;
 mod traffic;
+mod unequal;
 mod units;
 mod updates;
 mod walk;
 mod warp;
 
-use crate::chart::unit_name;
-use crate::problem::{BlockWork, Problem, ProblemError, Sizes, elements, work_by_block};
+use crate::problem::{Problem, ProblemError, Sizes, depends_on_place};
+use crate::state::State;
 use crate::{CompileError, Compiled, Context};
 pub use floor::{Floor, floor};
 use floor::{Reads, floor_and_reads};
@@ -55,17 +57,15 @@ pub use launched::{Arrays, Launch};
 use memory::Scene;
 pub use phases::Phase;
 use std::collections::BTreeSet;
-use std::fmt;
 use traffic::Requests;
+use unequal::Unequal;
 use units::Units;
 use updates::{Arrival, busiest};
 use walk::{Program, Walked};
-use warp::UNKNOWN_TRIPS;
 use warplift_ir::machine::{Attr, Scheduled};
 use warplift_ir::manifest::Manifest;
-use warplift_ir::plural;
 use warplift_ir::target::{Clock, Target, Unit};
-use warplift_ir::tile::{Kernel, Mapping, Raster};
+use warplift_ir::tile::{Kernel, Mapping};
 
 /// Instructions of all roles after which a walk is given up.
 const STEPS: u64 = 2_000_000;
@@ -117,6 +117,8 @@ pub struct Prediction {
     pub effort: u64,
     /// The part of the first block's time that was walked; the rest is taken to go on like it.
     pub part: f64,
+    /// Cycles that the blocks would take if all multiprocessors shared their work evenly; `None` where blocks cost the same.
+    pub even: Option<f64>,
     /// The part of the places that the last wave of blocks fills.
     pub filled: f64,
     /// Phases of the first block, and what bounds each.
@@ -162,32 +164,28 @@ pub fn predict<'d>(
 ) -> Result<Prediction, PredictError> {
     let launch = launch.into();
     let problem = Problem::new(kernel, mapping, launch.sizes.clone())?;
-    let known = Known::of(&problem, mapping, launch.arrays, target);
-    Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
-        let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        walk_blocks(scheduled, &compiled.manifest, registers, target, launch, known)
+    let known = Known::of(&problem, launch.arrays, target);
+    Context::default().compile_and(kernel, mapping, target, options, |state, compiled| {
+        walk_blocks(state, &compiled, launch, known)
     })?
 }
 
-/// Compiles, and predicts one launch of these sizes in the same go; `None` where it cannot be walked.
+/// Compiles, and predicts one launch in the same go; `None` where it cannot be walked.
 ///
 /// # Errors
 /// The kernel does not compile.
-pub fn compile_and_predict(
+pub fn compile_and_predict<'d>(
     kernel: &Kernel,
     mapping: &Mapping,
     target: &Target,
-    sizes: &Sizes,
+    launch: impl Into<Launch<'d>>,
     options: &crate::Options,
 ) -> Result<(Compiled, Option<Prediction>), CompileError> {
-    let launch = Launch::from(sizes);
-    let problem = Problem::new(kernel, mapping, sizes.clone()).ok();
-    let known = problem.map(|problem| Known::of(&problem, mapping, launch.arrays, target));
-    Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
-        let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        let walked =
-            |known| walk_blocks(scheduled, &compiled.manifest, registers, target, launch, known).ok();
-        let prediction = known.and_then(walked);
+    let launch = launch.into();
+    let problem = Problem::new(kernel, mapping, launch.sizes.clone()).ok();
+    let known = problem.map(|problem| Known::of(&problem, launch.arrays, target));
+    Context::default().compile_and(kernel, mapping, target, options, |state, compiled| {
+        let prediction = known.and_then(|known| walk_blocks(state, &compiled, launch, known).ok());
         (compiled, prediction)
     })
 }
@@ -218,32 +216,25 @@ pub fn walk_alone(
 struct Known {
     floor: Floor,
     reads: Reads,
-    /// Elements that each block computes, where blocks differ and stand at the places of the grid that the text gives.
-    work: Option<Vec<f64>>,
+    /// Blocks may do unequal work, as the text or the data say.
+    unequal: bool,
 }
 
 impl Known {
-    fn of(problem: &Problem, mapping: &Mapping, arrays: &Arrays, target: &Target) -> Self {
+    fn of(problem: &Problem, arrays: &Arrays, target: &Target) -> Self {
         let (floor, reads) = floor_and_reads(problem, arrays, target);
-        let whole = &mapping.whole;
-        let placed = !whole.persistent && whole.raster == Raster::Linear && !mapping.is_shared_out();
-        let work = placed.then(|| work_by_block(&problem.resolved, &problem.sizes, &elements, false));
-        let work = match work.flatten() {
-            Some(BlockWork::Each(all)) => Some(all),
-            _ => None,
-        };
-        Self { floor, reads, work }
+        Self { floor, reads, unequal: depends_on_place(&problem.resolved) }
     }
 }
 
 fn walk_blocks(
-    scheduled: &Scheduled<'_>,
-    manifest: &Manifest,
-    registers: u32,
-    target: &Target,
+    state: &State<'_>,
+    compiled: &Compiled,
     given: Launch<'_>,
-    Known { floor, reads, work }: Known,
+    Known { floor, reads, unequal }: Known,
 ) -> Result<Prediction, PredictError> {
+    let (scheduled, manifest, target) = (state.scheduled(), &compiled.manifest, state.target);
+    let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
     let multiprocessors = target.multiprocessors;
     let grid = grid(manifest, multiprocessors, given.sizes).ok_or(PredictError::Grid)?;
     let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
@@ -254,18 +245,19 @@ fn walk_blocks(
     }
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
-    let program = Program::new(scheduled, target, given, grid);
+    let alone = Unequal::new(state, grid, given, unequal);
+    let program = Program::new(scheduled, target, given, grid).told(&alone);
     let slowdown = if multicasts(scheduled) { target.estimates.multicast_slowdown } else { 1.0 };
     let scene = Scene { slowdown, ..Scene::new(blocks.min(multiprocessors), resident == 1) };
-    let mut walks = Walks::new(program, target, resident, waves, scene);
+    let (mean, unequal) = (alone.mean(), alone.work.is_some());
+    let mut walks = Walks { mean, unequal, ..Walks::new(program, target, resident, waves, scene) };
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
-    let work = work.filter(|work| work.len() == blocks as usize);
-    let end = walks.end(grid, blocks, first, &walked, work);
+    let (end, even) = walks.end(grid, blocks, first, &walked, &alone);
     let rate = target.rates.memory_bytes_per_cycle / slowdown;
     // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2. Of programs that
     // draw their tiles neighbours are not known: each walks its own way through the grid.
-    let hidden = walked.draws || f64::from(blocks) * walked.requests.bytes() / rate < end;
-    let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
+    let hidden = walked.draws || mean * f64::from(blocks) * walked.requests.bytes() / rate < end;
+    let again = if hidden { 0.0 } else { mean * walks.refetched(grid, blocks, &walked.requests)? };
     let started = f64::from(blocks) * target.estimates.block_start_cycles;
     let end = end.max(walks.updating(grid, &walked)?).max(started);
     let memory = floor.memory * slowdown + again / rate;
@@ -287,6 +279,7 @@ fn walk_blocks(
         walked: walks.walked,
         effort: walks.steps,
         part: walked.part,
+        even,
         filled: last_wave(blocks, waves, multiprocessors * resident),
         phases: walked.phases,
         before_wait: walked.before_wait,
@@ -377,6 +370,10 @@ struct Walks<'p, 's, 'a> {
     replaced: u64,
     /// Blocks that were walked.
     walked: u32,
+    /// What blocks do in the mean, as a multiple of what the first one does.
+    mean: f64,
+    /// Blocks are known to do unequal work: long ones stay when those beside them have ended.
+    unequal: bool,
     /// Cycles by which the last one of the blocks that share a counter is longer than all of them in the mean.
     last: f64,
     /// Parameters, from 1, whose unknown contents decided these walks; 0 where the array is not known.
@@ -386,7 +383,20 @@ struct Walks<'p, 's, 'a> {
 impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     fn new(program: Program<'s, 'a>, target: &'p Target, resident: u32, waves: u32, scene: Scene) -> Self {
         let (steps, replaced, walked, last, assumed) = Default::default();
-        Self { program, target, resident, waves, scene, steps, replaced, walked, last, assumed }
+        Self {
+            program,
+            target,
+            resident,
+            waves,
+            scene,
+            steps,
+            replaced,
+            walked,
+            mean: 1.0,
+            unequal: false,
+            last,
+            assumed,
+        }
     }
 
     /// One block beside so many like it: when it ends, and the units it took.
@@ -413,27 +423,32 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         reads: &Reads,
     ) -> Result<(Cost, Units, Walked), PredictError> {
         let seen = self.cost([0; 3])?;
-        if memory < WAITED * f64::from(self.waves) * seen.0.together {
+        if memory < WAITED * f64::from(self.waves) * self.mean * seen.0.together {
             return Ok(seen);
         }
         (self.walked, self.last, self.replaced) = (0, 0.0, self.steps);
-        self.scene.shares = self.shares(f64::from(blocks), &seen.2.requests, reads);
+        self.scene.shares = self.shares(self.mean * f64::from(blocks), &seen.2.requests, reads);
         self.cost([0; 3])
     }
 
-    /// When the last of all blocks ends.
+    /// When the last of all blocks ends, and when all would if unequal ones were shared out evenly.
     fn end(
         &mut self,
         grid: [i64; 3],
         blocks: u32,
         first: Cost,
         walked: &Walked,
-        work: Option<Vec<f64>>,
-    ) -> f64 {
+        unequal: &Unequal<'_>,
+    ) -> (f64, Option<f64>) {
         let last = self.last;
-        let drawn = walked.draws.then(|| drawn::end(&self.program, first.together, blocks)).flatten();
         let places = Places { multiprocessors: self.target.multiprocessors, resident: self.resident };
-        last + drawn.unwrap_or_else(|| launch::end(&Costs::new(grid, first, work, self), blocks, places))
+        let drawn =
+            walked.draws.then(|| drawn::end(&self.program, first.together, blocks, unequal)).flatten();
+        if let Some((end, all)) = drawn {
+            return (last + end, Some(all / places.all()));
+        }
+        let costs = Costs::new(grid, first, unequal.work.clone(), self);
+        (last + launch::end(&costs, blocks, places), costs.shared_evenly(blocks, places))
     }
 
     /// Of each parameter the part that device memory moves of what all blocks ask for.
@@ -465,7 +480,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
 
     fn cost_of(&mut self, place: [i64; 3], arrival: Arrival) -> Result<(Cost, Units, Walked), PredictError> {
         let (together, units, walked) = self.walk(place, self.resident, arrival)?;
-        let is_alone = self.waves <= 1 || self.resident <= 1;
+        let is_alone = self.resident <= 1 || self.waves <= 1 && !self.unequal;
         let alone = if is_alone { together } else { self.walk(place, 1, arrival)?.0 };
         let unit = units.fullest() / f64::from(self.resident);
         Ok((Cost { together, alone, unit }, units, walked))
@@ -480,6 +495,12 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     /// What another block costs; `None` where it cannot be walked, or too much was walked already.
     fn another(&mut self, place: [i64; 3]) -> Option<Cost> {
         (self.steps - self.replaced < SAMPLED).then(|| self.cost(place).ok()).flatten().map(|seen| seen.0)
+    }
+
+    /// What one of the blocks costs that do most and least, however much was walked: without them nothing is known of
+    /// the others. `None` where it cannot be walked.
+    fn extreme(&mut self, place: [i64; 3]) -> Option<Cost> {
+        self.cost(place).ok().map(|seen| seen.0)
     }
 
     /// Bytes that device memory moves again because the L2 has lost them: by comparison with the first block's
@@ -541,80 +562,9 @@ impl Prediction {
         (groups * self.block / (f64::from(target.multiprocessors) * self.cycles)).min(1.0)
     }
 
-    fn write_phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for phase in &self.phases {
-            let fullest = phase.fullest.map(|(unit, share)| (unit_name(unit), 100.0 * share));
-            write!(f, "  {}: {:.0} cycles, bound by ", phase.name, phase.cycles)?;
-            match (phase.bound(), fullest) {
-                (Some(_), Some((unit, share))) => writeln!(f, "{unit} ({share:.0}% taken)")?,
-                (_, Some((unit, share))) => writeln!(f, "latency ({unit}: {share:.0}% taken)")?,
-                (_, None) => writeln!(f, "latency")?,
-            }
-        }
-        if let Some(cycles) = self.before_wait {
-            writeln!(f, "  before griddepcontrol.wait: {cycles:.0} cycles")?;
-        }
-        if self.overlap > 0.0 {
-            let what = if self.pdl { "overlap the launch before" } else { "of the launch itself are hidden" };
-            writeln!(f, "  in a stream of such launches {:.0} cycles {what}", self.overlap)?;
-        }
-        writeln!(f, "  tail: the last wave fills {:.0}% of the places", 100.0 * self.filled)
-    }
-
     /// Time at a clock in GHz, from launch to launch in a stream of such launches.
     pub fn microseconds(&self, clock: f64) -> f64 {
         (self.cycles - self.overlap) / clock / 1000.0
-    }
-}
-
-impl fmt::Display for Prediction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "predicted: {:.0} cycles, {:.2} of the floor ({:.0} cycles: {})",
-            self.cycles,
-            self.cycles / self.floor.cycles,
-            self.floor.cycles,
-            if self.floor.products > self.floor.memory { "tensor cores" } else { "device memory" }
-        )?;
-        let Clock { burst, sustained } = self.clock;
-        writeln!(
-            f,
-            "  {:.1} us in bursts ({burst:.2} GHz), {:.1} us sustained ({sustained:.2} GHz)",
-            self.microseconds(burst),
-            self.microseconds(sustained)
-        )?;
-        writeln!(
-            f,
-            "  {} of {} on a multiprocessor, {:.0} cycles each, a block alone {:.0}",
-            plural(self.waves as u64, "wave"),
-            plural(self.resident as u64, "block"),
-            self.block,
-            self.alone
-        )?;
-        write!(f, "  {} of {} walked", self.walked, plural(self.blocks, "block"))?;
-        let sampled = self.part < 1.0;
-        writeln!(
-            f,
-            "{}",
-            if sampled { format!(", {:.0}% of it", 100.0 * self.part) } else { String::new() }
-        )?;
-        self.write_phases(f)?;
-        writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
-        for (unit, share) in &self.taken {
-            writeln!(f, "  {}: {:.0}% taken", unit_name(*unit), 100.0 * share)?;
-        }
-        for array in &self.assumed {
-            let (of, way) = match array.as_str() {
-                "" => ("what the kernel computes".to_owned(), String::new()),
-                name => (format!("the contents of `{name}`"), format!("; `--data {name}=..` gives them")),
-            };
-            writeln!(f, "  assumed: {UNKNOWN_TRIPS} trips of loops that depend on {of}{way}")?;
-        }
-        for (role, end) in &self.roles {
-            writeln!(f, "  role {role}: ends after {end:.0} cycles")?;
-        }
-        Ok(())
     }
 }
 

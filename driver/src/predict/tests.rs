@@ -598,3 +598,73 @@ fn warpgroups_wait_for_each_other_at_barriers() {
     assert!((0.9..1.1).contains(&(of(4) / 419_000.0)), "{}", of(4));
     assert!(of(4) > 1.25 * of(2), "{} {}", of(4), of(2));
 }
+
+/// As many blocks of `summed` as there are lengths, in trips, under a mapping's words.
+fn predicted_of_lengths(lengths: &[i32], words: &str) -> Prediction {
+    let text = summed("k = load gg[i] : i32", "", "0", "k").replace("grid cdiv(m, B)", "grid m");
+    let text = text.replace("f32[m, n]", "f32[m * 64, n]").replace("f32[m]", "f32[m * 64]");
+    let text = text.replace("kernel: warps 4", &format!("kernel: warps 4{words}"));
+    let module = parse_file(&text, "lengths.tile").unwrap_or_else(|e| panic!("{e}"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+    let sizes = Sizes::parse(kernel, &format!("m={},n=65536", lengths.len())).unwrap();
+    let bytes = lengths.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let arrays = Arrays::from([("given".to_owned(), bytes)]);
+    let launch = Launch { sizes: &sizes, arrays: &arrays };
+    predict(kernel, mapping, &SM90A, launch, &Default::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A block that is 50 times as long as the others ends as late wherever it stands among the first ones.
+#[test]
+fn unequal_blocks_are_placed_by_what_the_data_say() {
+    let lengths = |at: usize, n: usize| (0..n).map(|i| if i == at { 1000 } else { 20 }).collect::<Vec<i32>>();
+    for words in ["", ", persistent", ", persistent, raster counter"] {
+        let of = |at| predicted_of_lengths(&lengths(at, 132), words);
+        let (first, equal) = (of(0), predicted_of_lengths(&[20; 132], words));
+        for at in [7, 100, 131] {
+            let p = of(at);
+            assert!((0.95..1.05).contains(&(p.cycles / first.cycles)), "{words} {at}: {p} {first}");
+            assert!(p.even.is_some_and(|even| even < 0.2 * p.cycles), "{p}");
+        }
+        assert!(equal.cycles < 0.1 * first.cycles, "{words}: {equal} {first}");
+    }
+    // A program's tiles are the one it begins with, and those so many programs behind it.
+    let strided = predicted_of_lengths(
+        &(0..264).map(|i| if i % 132 == 5 { 500 } else { 20 }).collect::<Vec<_>>(),
+        ", persistent",
+    );
+    let both = predicted_of_lengths(&[500; 264], ", persistent");
+    assert!((0.9..1.1).contains(&(strided.cycles / both.cycles)), "{strided} {both}");
+}
+
+/// The greatest of 64 ends lies in parts in four warps: its trips are known all the same.
+#[test]
+fn sums_over_all_warps_are_told() {
+    let read = summed("k = reduce_max(load gg[0] : i32[64], 0)", "", "0", "k");
+    let passed = summed("", ", k: i32", "0", "k");
+    for k in [20, 80] {
+        let known = predicted_with(&read, "m=8448,n=65536", Some(k));
+        assert!(known.assumed.is_empty(), "{known}");
+        assert_near(&known, &predicted_with(&passed, &format!("m=8448,n=65536,k={k}"), None));
+    }
+}
+
+/// The floor of a grouped product counts its rows: those of 100 groups of 20 rows are 32 each, whatever the tiles are.
+#[test]
+fn the_floor_counts_rows_that_groups_have() {
+    let module = find("gemm_grouped").unwrap().parse().unwrap();
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+    let sizes = Sizes::parse(kernel, "tiles=100,groups=100,rows=2000,n=4096,k=4096").unwrap();
+    let problem = Problem::new(kernel, mapping, sizes).unwrap();
+    let array = |f: fn(i32) -> i32, n: i32| (0..n).flat_map(|i| f(i).to_le_bytes()).collect::<Vec<u8>>();
+    let arrays = [
+        ("group", array(|i| i, 100)),
+        ("first", array(|i| 20 * i, 100)),
+        ("offsets", array(|i| 20 * i, 101)),
+    ];
+    let arrays: Arrays = arrays.map(|(name, bytes)| (name.to_owned(), bytes)).into();
+    let (whole, unknown) = (floor(&problem, &arrays, &SM90A), floor(&problem, &Arrays::new(), &SM90A));
+    let cycles = |rows: f64| rows * 4096.0 * 4096.0 / (132.0 * SM90A.estimates.product_rate);
+    assert!((whole.products / cycles(12_800.0) - 1.0).abs() < 1e-9, "{whole:?}");
+    assert!((whole.needed.unwrap() / cycles(3200.0) - 1.0).abs() < 1e-9, "{whole:?}");
+    assert_eq!((unknown.products, unknown.needed), (0.0, None));
+}

@@ -12,16 +12,19 @@ use super::memory::{Memory, Scene};
 use super::patterns::{Number, Patterns};
 use super::phases::{Phase, Trips};
 use super::traffic::Requests;
+use super::unequal::Unequal;
 use super::units::Units;
 use super::updates::{Arrival, Lines, Updates};
 use super::warp::Warp;
 use super::{PredictError, STEPS};
 use crate::problem::Sizes;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Func, Inst, Role, Scheduled};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target, Unit};
+use warplift_ir::tile::Loc;
 
 /// Cycles that a warp waits for operands before others that are behind it go on.
 const YIELD_CYCLES: f64 = 2.0;
@@ -40,6 +43,8 @@ pub struct Program<'s, 'a> {
     sizes: &'s Sizes,
     contents: Contents<'s>,
     grid: [i64; 3],
+    /// What tells its blocks apart beyond what a warp computes.
+    unequal: Option<&'s Unequal<'s>>,
     setup: SecondaryMap<Inst, Facts>,
     /// In the order of the roles.
     roles: Vec<SecondaryMap<Inst, Facts>>,
@@ -52,7 +57,12 @@ impl<'s, 'a> Program<'s, 'a> {
         let roles = scheduled.roles.iter().map(|r| read_facts(&r.func, target)).collect();
         let names = scheduled.launch.params.iter().map(argument);
         let contents = Contents::new(names, launch.arrays);
-        Self { scheduled, target, sizes: launch.sizes, contents, grid, setup, roles }
+        Self { scheduled, target, sizes: launch.sizes, contents, grid, unequal: None, setup, roles }
+    }
+
+    /// With what tells its blocks apart.
+    pub fn told(self, unequal: &'s Unequal<'s>) -> Self {
+        Self { unequal: Some(unequal), ..self }
     }
 
     /// The argument of a parameter that a walk found to decide something; 0 and what is no argument have no name.
@@ -111,8 +121,7 @@ impl<'s, 'a> Program<'s, 'a> {
         let scene = Scene::new(1, true);
         let mut walk = Walk::new(self, [tile, 0, 0], Arrival::Last, &scene);
         let roles = self.scheduled.roles.iter().zip(&self.roles);
-        let draws = |w: &Warp<'_, 'a>| w.func.insts.values().any(|d| d.op == Opcode::AtomIncRelaxedU32);
-        let mut warp = roles.flat_map(|(role, facts)| Warp::of(role, facts)).find(draws)?;
+        let mut warp = roles.flat_map(|(role, facts)| Warp::of(role, facts)).find(|w| draws(w.func))?;
         // A producer draws behind a tile's copies, threads ahead of a tile's work.
         let ahead = u32::from(!copies(warp.func));
         walk.skim_until(&mut warp, |w| w.drawn == ahead)?;
@@ -140,6 +149,8 @@ struct Walk<'l, 's, 'a> {
     barriers: Barriers,
     updates: Updates,
     guesses: Guesses,
+    /// Sums that all warps of the block make together.
+    sums: FxHashMap<Loc, i64>,
     requests: Requests,
     scene: &'l Scene,
     memory: Memory<'l>,
@@ -201,6 +212,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             barriers,
             updates,
             guesses: Guesses::default(),
+            sums: program.unequal.map(|unequal| unequal.sums(place)).unwrap_or_default(),
             requests,
             scene,
             memory,
@@ -316,7 +328,8 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     /// The end by what is left to issue, at the pace of the second half of what was walked: a producer begins with as many
     /// stages as its ring has. Loops whose trips are all alike would let the end be found by their counters, but trips of
     /// an outer loop can hold more and more of an inner one, or fewer and fewer. Of those that do not copy, or of all, the
-    /// warp that issues least counts its own: a producer is a ring ahead. What a block does at a counter is no part of the
+    /// warp that issues least counts its own: a producer is a ring ahead. Tiles that are drawn are known to the role alone
+    /// that draws them. What a block does at a counter is no part of the
     /// pace, if it comes to none again.
     fn counted_end(
         &mut self,
@@ -324,7 +337,8 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         (half, behind): (&[Pace], Option<&[Pace]>),
     ) -> Option<f64> {
         let open = warps.iter().enumerate().filter(|(_, w)| !w.ended);
-        let (k, _) = open.min_by_key(|(_, w)| (copies(w.func), w.issued))?;
+        let (k, _) =
+            open.min_by_key(|(_, w)| (self.drawn > 0 && !draws(w.func), copies(w.func), w.issued))?;
         let (now, issued) = (warps[k].now, warps[k].issued);
         let arrivals = self.updates.arrivals();
         let rest = self.rest(&mut warps[k]);
@@ -447,6 +461,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
 /// Whether a role issues copies: its other instructions take no time of those that compute.
 fn copies(func: &Func<'_>) -> bool {
     func.insts.values().any(|d| d.op.is_async_load())
+}
+
+/// Whether a role draws tiles from a counter.
+fn draws(func: &Func<'_>) -> bool {
+    func.insts.values().any(|d| d.op == Opcode::AtomIncRelaxedU32)
 }
 
 /// Whether enough is known of the loops of those that have not ended.

@@ -8,17 +8,22 @@
 //!
 //! Prediction, the choice of mappings, and code that makes buffers for a launch use it.
 
+mod block_numbers;
+mod gathered;
 mod operands;
 mod placed;
 mod sizes;
 mod touched;
+mod useful;
 mod value_sets;
 mod work;
 
+pub use block_numbers::{BlockNumbers, Blocks, numbers_at};
 pub use operands::{Operand, evaluate, extents, operands};
-pub use placed::{BlockWork, behind, depends_on_place, work_by_block};
+pub use placed::{BlockWork, Costed, behind, depends_on_place};
 pub use sizes::{Scalar, Sizes, multiplies};
 pub use touched::touched;
+pub use useful::Useful;
 pub use work::{block_work, elements, multiplications, operand_bits, products, total, visit};
 
 use warplift_ir::tile::{Kernel, Mapping};

@@ -1,17 +1,20 @@
-//! What one block does, by its place in the grid: branches and trips that follow from block indices and arguments.
+//! What one block does, by its place in the grid and by given data: branches and trips that follow from block indices, arguments
+//! and the contents of arrays.
 //!
 //! ```text
 //!  if j*BN <= i*BM { for t in 0..cdiv(k, BK) .. }        place (3, 5): nothing        place (5, 3): cdiv(k, BK) products
 //!  for t in 0..i + 1 ..                                  place (3, _): 4 trips
 //! ```
 
-use super::{Sizes, grid_of};
+use super::block_numbers::{Data, VISITS_WITH_DATA};
+use super::{BlockNumbers, Blocks, Sizes};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
-use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, whole_number};
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Value};
 
-/// Instructions that are looked at, in all blocks together: some milliseconds.
-const VISITS: u32 = 1 << 17;
+/// Contents of arrays by name, as they lie in memory.
+type Arrays = BTreeMap<String, Vec<u8>>;
 
 /// Blocks that are looked at one by one.
 const BLOCKS: u64 = 1 << 16;
@@ -35,72 +38,90 @@ impl BlockWork {
     }
 }
 
-/// A block at a place.
-struct Placed<'k, C> {
-    kernel: &'k Kernel,
-    grid: [u64; 3],
-    place: [i64; 3],
-    /// Numbers of arguments, and of the loops that are gone through.
-    known: FxHashMap<Value, i64>,
-    /// What follows from these.
-    derived: FxHashMap<Value, Option<i64>>,
-    cost: &'k C,
+/// What is asked of a launch: a cost of each of its instructions.
+pub struct Costed<'k, C> {
+    /// The kernel, without tunables.
+    pub kernel: &'k Kernel,
+    /// Its scalar arguments.
+    pub sizes: &'k Sizes,
+    /// Contents of arrays.
+    pub arrays: &'k Arrays,
+    /// Its blocks.
+    pub blocks: Blocks,
+    /// What an instruction costs where it runs once; `None` if that depends on counters that are not known.
+    pub cost: C,
+    /// Values that the cost looks at, beside branches and bounds.
+    pub looks_at: &'k [Value],
     /// What unknown branches and trips count: nothing, or they make everything unknown.
-    least: bool,
-    /// Instructions that may still be looked at.
-    budget: u32,
+    pub least: bool,
 }
 
-/// The cost of all instructions that each block runs. `None` if it depends on more than places and arguments, or on more
-/// blocks and trips than can be gone through. `least`: what is unknown counts nothing.
-pub fn work_by_block<C: Fn(&Kernel, Inst) -> f64>(
-    kernel: &Kernel,
-    sizes: &Sizes,
-    cost: &C,
-    least: bool,
-) -> Option<BlockWork> {
-    let grid = grid_of(kernel, sizes)?;
-    if grid.contains(&0) {
-        return Some(BlockWork::Same(0.0));
+impl<C: Fn(&mut BlockNumbers<'_>, Inst) -> Option<f64>> Costed<'_, C> {
+    /// The cost of all instructions that each block runs. `None` if it depends on more than places, arguments and given
+    /// data, or on more blocks and trips than can be gone through.
+    pub fn by_block(&self) -> Option<BlockWork> {
+        self.by_block_within(VISITS_WITH_DATA)
     }
-    let given = kernel.params.iter().filter_map(|p| Some((p.value, sizes.int(&p.name)?)));
-    let (known, derived) = (given.collect(), FxHashMap::default());
-    let mut placed = Placed { kernel, grid, place: [0; 3], known, derived, cost, least, budget: VISITS };
-    let dims = deciding_dims(kernel);
-    if dims == [false; 3] {
-        return placed.at([0; 3]).map(BlockWork::Same);
+
+    /// The same, if data are given by looking at so many instructions at most.
+    pub(super) fn by_block_within(&self, most: u32) -> Option<BlockWork> {
+        let grid = self.blocks.grid;
+        if grid.contains(&0) {
+            return Some(BlockWork::Same(0.0));
+        }
+        let controls = self.kernel.insts.keys().flat_map(|inst| controls_of(self.kernel, inst));
+        let mut data =
+            Data::new(self.kernel, self.arrays, controls.chain(self.looks_at).copied().collect(), most);
+        let numbers = BlockNumbers::new(self.kernel, self.sizes, self.blocks, &mut data);
+        let (closed, done) = Default::default();
+        let mut placed = Placed { numbers, cost: &self.cost, least: self.least, closed, done };
+        if !self.looks_at.is_empty() {
+            placed.closed = self.kernel.insts.keys().map(|inst| (inst, false)).collect();
+        }
+        let dims = deciding_dims(self.kernel, self.looks_at);
+        if dims == [false; 3] {
+            return placed.at([0; 3], self.blocks.teams).map(BlockWork::Same);
+        }
+        let blocks = self.blocks.count().filter(|&n| n <= BLOCKS)?;
+        let place = |n: u64| [n % grid[0], n / grid[0] % grid[1], n / (grid[0] * grid[1])];
+        // Blocks that differ along other dimensions do the same work.
+        let deciding = |n: u64| [0, 1, 2].map(|d| if dims[d] { place(n)[d] as i64 } else { 0 });
+        let mut found: FxHashMap<[i64; 3], f64> = FxHashMap::default();
+        let each = (0..blocks).map(deciding).map(|place| match found.entry(place) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(new) => placed.at(place, self.blocks.teams).map(|work| *new.insert(work)),
+        });
+        each.collect::<Option<_>>().map(BlockWork::Each)
     }
-    let blocks = grid.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)).filter(|&n| n <= BLOCKS)?;
-    let place = |n: u64| [n % grid[0], n / grid[0] % grid[1], n / (grid[0] * grid[1])];
-    // Blocks that differ along other dimensions do the same work.
-    let deciding = |n: u64| [0, 1, 2].map(|d| if dims[d] { place(n)[d] as i64 } else { 0 });
-    let mut found: FxHashMap<[i64; 3], f64> = FxHashMap::default();
-    let each = (0..blocks).map(deciding).map(|place| match found.entry(place) {
-        Entry::Occupied(known) => Some(*known.get()),
-        Entry::Vacant(new) => placed.at(place).map(|work| *new.insert(work)),
-    });
-    each.collect::<Option<_>>().map(BlockWork::Each)
 }
 
 /// Whether a branch or the bounds of a loop may follow from block indices, so that blocks do unequal work.
 pub fn depends_on_place(kernel: &Kernel) -> bool {
-    deciding_dims(kernel) != [false; 3]
+    deciding_dims(kernel, &[]) != [false; 3]
 }
 
-/// The dimensions of the grid from whose block indices a branch or the bounds of a loop may follow.
-fn deciding_dims(kernel: &Kernel) -> [bool; 3] {
-    let controls = kernel.insts.iter().flat_map(|(inst, data)| match data.op {
-        Op::If => &kernel.args(inst)[..1],
-        Op::For => &kernel.args(inst)[..3],
-        _ => &[],
-    });
+/// The dimensions of the grid from whose block indices a branch, the bounds of a loop or another value may follow.
+fn deciding_dims(kernel: &Kernel, others: &[Value]) -> [bool; 3] {
+    let controls = kernel.insts.keys().flat_map(|inst| controls_of(kernel, inst));
     let mut dims = [false; 3];
-    for inst in behind(kernel, controls.copied().collect()) {
-        if let Op::BlockIndex(d) = kernel.insts[inst].op {
-            dims[usize::from(d)] = true;
+    for inst in behind(kernel, controls.chain(others).copied().collect()) {
+        match kernel.insts[inst].op {
+            Op::BlockIndex(d) => dims[usize::from(d)] = true,
+            Op::ProgramId => dims[0] = true,
+            _ => {}
         }
     }
     dims
+}
+
+/// The condition of a branch, the bounds of a loop.
+fn controls_of(kernel: &Kernel, inst: Inst) -> &[Value] {
+    match kernel.insts[inst].op {
+        Op::If => &kernel.args(inst)[..1],
+        Op::For => &kernel.args(inst)[..3],
+        Op::While => kernel.insts[inst].blocks.first().map_or(&[], |&b| &kernel.yields(b)[..1]),
+        _ => &[],
+    }
 }
 
 /// All instructions that the values `left` depend on; of branches and loops those that give their results too. What a loop
@@ -118,95 +139,126 @@ pub fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
     found
 }
 
-impl<C: Fn(&Kernel, Inst) -> f64> Placed<'_, C> {
+/// Whether branches and bounds inside a loop follow from its counter, constants and sizes alone.
+fn is_closed(kernel: &Kernel, inst: Inst) -> bool {
+    let mut own: FxHashSet<Value> = kernel.params.iter().map(|p| p.value).collect();
+    let mut controls = Vec::new();
+    let mut blocks: Vec<Block> = kernel.insts[inst].blocks.to_vec();
+    while let Some(block) = blocks.pop() {
+        own.extend(kernel.blocks[block].params.first());
+        for &inside in &kernel.blocks[block].insts {
+            controls.extend(controls_of(kernel, inside));
+            blocks.extend(&kernel.insts[inside].blocks);
+        }
+    }
+    let fixed = |op: &Op| op.is_elementwise() || matches!(op, Op::Int(_) | Op::Dim(_) | Op::Assume(_));
+    let inside = behind(kernel, controls.clone());
+    let values = inside.iter().flat_map(|&i| kernel.args(i)).chain(&controls);
+    values.into_iter().all(|&v| kernel.def(v).is_some() || own.contains(&v))
+        && inside.iter().all(|&i| fixed(&kernel.insts[i].op))
+}
+
+/// A loop by its bounds and step.
+type Trips = (Inst, [i64; 3]);
+
+/// A block at a place.
+struct Placed<'k, C> {
+    numbers: BlockNumbers<'k>,
+    cost: &'k C,
+    least: bool,
+    /// Loops whose work follows from nothing but their trips, and that work.
+    closed: FxHashMap<Inst, bool>,
+    done: FxHashMap<Trips, f64>,
+}
+
+impl<C: Fn(&mut BlockNumbers<'_>, Inst) -> Option<f64>> Placed<'_, C> {
     /// The cost of the block at a place; `None` if it is not known within the budget.
-    fn at(&mut self, place: [i64; 3]) -> Option<f64> {
-        self.place = place;
-        self.derived.clear();
-        self.block(self.kernel.entry).filter(|_| self.budget > 0)
+    fn at(&mut self, place: [i64; 3], teams: u64) -> Option<f64> {
+        let mut sum = 0.0;
+        for team in 0..teams {
+            self.numbers.stand(place, team);
+            sum += self.block(self.numbers.kernel.entry).filter(|_| !self.numbers.is_over())?;
+        }
+        Some(sum)
     }
 
     fn block(&mut self, block: Block) -> Option<f64> {
-        let kernel = self.kernel;
+        let kernel = self.numbers.kernel;
         kernel.blocks[block].insts.iter().try_fold(0.0, |sum, &inst| Some(sum + self.inst(inst)?))
     }
 
     fn inst(&mut self, inst: Inst) -> Option<f64> {
-        self.budget = self.budget.checked_sub(1)?;
-        let own = (self.cost)(self.kernel, inst);
-        let inside = match self.kernel.insts[inst].op {
+        self.numbers.look()?;
+        let own = (self.cost)(&mut self.numbers, inst).or(self.least.then_some(0.0))?;
+        let inside = match self.numbers.kernel.insts[inst].op {
             Op::For => self.looped(inst),
             Op::If => self.branch(inst),
-            Op::While => None,
+            Op::While => self.repeated(inst),
             _ => return Some(own),
         };
         Some(own + inside.or(self.least.then_some(0.0))?)
     }
 
     fn branch(&mut self, inst: Inst) -> Option<f64> {
-        let taken = self.number(self.kernel.args(inst)[0])?;
-        let block = self.kernel.insts[inst].blocks.get(usize::from(taken == 0));
-        block.map_or(Some(0.0), |&b| self.block(b))
+        let kernel = self.numbers.kernel;
+        let blocks = &kernel.insts[inst].blocks;
+        let Some(taken) = self.numbers.number(kernel.args(inst)[0]) else {
+            // Where both sides do the same it does not matter.
+            let each = [0, 1].map(|k| blocks.get(k).map_or(Some(0.0), |&b| self.block(b)));
+            return each[0].filter(|_| each[0] == each[1]);
+        };
+        blocks.get(usize::from(taken == 0)).map_or(Some(0.0), |&b| self.block(b))
+    }
+
+    /// A loop that ends by a condition, whose trips all do the same.
+    fn repeated(&mut self, inst: Inst) -> Option<f64> {
+        let each = self.block(self.numbers.kernel.insts[inst].blocks[0])?;
+        Some(self.numbers.trips(inst)? as f64 * each)
     }
 
     fn looped(&mut self, inst: Inst) -> Option<f64> {
-        let [low, high, step] = [0, 1, 2].map(|n| self.number(self.kernel.args(inst)[n]));
+        let kernel = self.numbers.kernel;
+        let [low, high, step] = [0, 1, 2].map(|n| self.numbers.number(kernel.args(inst)[n]));
         let (low, high, step) = (low?, high?, step.filter(|&s| s > 0)?);
         let trips = (high.saturating_sub(low).max(0) as u64).div_ceil(step as u64) as i64;
-        let body = self.kernel.insts[inst].blocks[0];
+        let body = kernel.insts[inst].blocks[0];
         let least = std::mem::replace(&mut self.least, false);
         let each = self.block(body);
         self.least = least;
         if let Some(each) = each {
             return Some(trips as f64 * each);
         }
-        let counter = self.kernel.blocks[body].params[0];
+        let known = (inst, [low, high, step]);
+        if let Some(&work) = self.done.get(&known) {
+            return Some(work);
+        }
+        let sum = self.trip_by_trip(body, (low, trips, step));
+        if *self.closed.entry(inst).or_insert_with(|| is_closed(kernel, inst)) {
+            sum.map(|work| self.done.insert(known, work));
+        }
+        sum
+    }
+
+    /// Trips that differ.
+    fn trip_by_trip(&mut self, body: Block, (low, trips, step): (i64, i64, i64)) -> Option<f64> {
+        let counter = self.numbers.kernel.blocks[body].params[0];
         let mut sum = Some(0.0);
         for trip in 0..trips {
-            self.known.insert(counter, low + trip * step);
-            self.derived.clear();
+            self.numbers.count(counter, Some(low + trip * step));
             sum = sum.and_then(|sum| Some(sum + self.block(body)?));
-            if sum.is_none() || self.budget == 0 {
+            if sum.is_none() || self.numbers.is_over() {
                 break;
             }
         }
-        self.known.remove(&counter);
-        self.derived.clear();
-        sum.filter(|_| self.budget > 0)
-    }
-
-    /// A whole number, if places and arguments alone are behind it.
-    fn number(&mut self, value: Value) -> Option<i64> {
-        if let Some(&number) = self.known.get(&value) {
-            return Some(number);
-        }
-        if let Some(&number) = self.derived.get(&value) {
-            return number;
-        }
-        let number = self.derive(value);
-        self.derived.insert(value, number);
-        number
-    }
-
-    fn derive(&mut self, value: Value) -> Option<i64> {
-        self.budget = self.budget.checked_sub(1)?;
-        let inst = self.kernel.def(value)?;
-        match self.kernel.insts[inst].op {
-            Op::BlockIndex(d) => Some(self.place[usize::from(d)]),
-            Op::GridDim(d) => Some(self.grid[usize::from(d)] as i64),
-            Op::Dim(d) => d.constant().map(i64::from),
-            ref op if op.is_elementwise() || matches!(op, Op::Int(_) | Op::Assume(_)) => {
-                let args: Option<Vec<i64>> = self.kernel.args(inst).iter().map(|&v| self.number(v)).collect();
-                whole_number(op, &args?)
-            }
-            _ => None,
-        }
+        self.numbers.count(counter, None);
+        sum.filter(|_| !self.numbers.is_over())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::grid_of;
     use warplift_ir::tile::parse_file;
 
     /// Products that each block of a grid of two by three makes.
@@ -222,7 +274,10 @@ mod tests {
         let kernel = parse_file(text, "").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
         let sizes = Sizes::parse(&kernel, "n=7").unwrap();
         let cost = |k: &Kernel, i: Inst| f64::from(u8::from(matches!(k.insts[i].op, Op::Mma { .. })));
-        work_by_block(&kernel, &sizes, &cost, least)
+        let blocks = Blocks::of(grid_of(&kernel, &sizes)?);
+        let cost = |numbers: &mut BlockNumbers<'_>, inst| Some(cost(numbers.kernel, inst));
+        let (kernel, sizes, arrays) = (&kernel, &sizes, &Arrays::new());
+        Costed { kernel, sizes, arrays, blocks, cost, looks_at: &[], least }.by_block()
     }
 
     #[test]
@@ -255,5 +310,44 @@ mod tests {
             x = load ga[j, 0] : f16[64, 64] z = full 0.0 : f32[64, 64] for t in 0..i + 1 { y = mma z, x, x } }";
         let found = products_of(text, false);
         assert_eq!(found, Some(BlockWork::Each([1.0, 2.0, 3.0, 4.0].repeat(16000))));
+    }
+
+    /// The same with `p` given.
+    fn products_with(body: &str, held: &[i32]) -> Option<BlockWork> {
+        let text = format!(
+            "kernel k(a: ptr<f16>, p: ptr<i32>, n: i32) {{ grid 4 ga = view a : f16[64, 64] gn = view p : i32[n] i = block_index
+            x = load ga[0, 0] : f16[64, 64] z = full 0.0 : f32[64, 64] {body} }}"
+        );
+        let kernel = parse_file(&text, "").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
+        let sizes = Sizes::parse(&kernel, "n=8").unwrap();
+        let bytes = held.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let arrays = Arrays::from([("p".to_owned(), bytes)]);
+        let cost = |numbers: &mut BlockNumbers<'_>, i: Inst| {
+            Some(f64::from(u8::from(matches!(numbers.kernel.insts[i].op, Op::Mma { .. }))))
+        };
+        let (kernel, sizes, arrays, blocks) = (&kernel, &sizes, &arrays, Blocks::of([4, 1, 1]));
+        Costed { kernel, sizes, arrays, blocks, cost, looks_at: &[], least: false }.by_block()
+    }
+
+    #[test]
+    fn given_arrays_say_trips_and_branches() {
+        let of = |body| products_with(body, &[3, 0, 9, 1, 1, 2, 5, -4]);
+        let each = |work: &[f64]| Some(BlockWork::Each(work.to_vec()));
+        let trips = "c = load gn[i] : i32 for t in 0..c { y = mma z, x, x }";
+        assert_eq!(of(trips), each(&[3.0, 0.0, 9.0, 1.0]));
+        let masked = "c = load gn[i] : i32 for t in 0..c { if t == 0 { y = mma z, x, x } }";
+        assert_eq!(of(masked), each(&[1.0, 0.0, 1.0, 1.0]), "trips that differ, the same in every block");
+        let outer = "for u in 0..3 { for t in 0..2 { if u > t { y = mma z, x, x } } } for v in 0..load gn[i] : i32 { w = mma z, x, x }";
+        assert_eq!(
+            of(outer),
+            each(&[6.0, 3.0, 12.0, 4.0]),
+            "the inner loop is not the same in each trip of the outer one"
+        );
+        let widest = "c = reduce_max(load gn[i*2] : i32[2], 0) for t in 0..c { y = mma z, x, x }";
+        assert_eq!(of(widest), each(&[3.0, 9.0, 2.0, 5.0]));
+        let branch = "c = load gn[i] : i32 if c > 1 { y = mma z, x, x }";
+        assert_eq!(of(branch), each(&[1.0, 0.0, 1.0, 0.0]));
+        let until = "u = while carry t = 0 { y = mma z, x, x yield t + 1 < load gn[i] : i32, t + 1 }";
+        assert_eq!(of(until), each(&[3.0, 1.0, 9.0, 1.0]));
     }
 }

@@ -9,6 +9,7 @@
 //! touched and more, never more than the views span. Dimensions of the grid that choose what is read from given arrays
 //! are gone through one by one.
 
+use super::gathered::{Places, gathered, plain};
 use super::operands::{is_from_memory, is_unbounded};
 use super::value_sets::{Cover, Numbers};
 use super::{Problem, extents, grid_of};
@@ -40,14 +41,15 @@ pub fn touched(problem: &Problem, arrays: &Arrays) -> Vec<[f64; 2]> {
         return problem.operands.iter().map(whole).collect();
     };
     let mut parts = FxHashMap::default();
-    let mut visit = Visit::new(problem, arrays, grid, &mut parts);
+    let gathered = gathered(problem, arrays, grid);
+    let mut visit = Visit::new(problem, (arrays, &gathered), grid, &mut parts);
     visit.run();
     let chosen = visit.choosing;
     let places: u64 = (0..3).filter(|&d| chosen[d]).map(|d| grid[d]).product();
     if chosen.contains(&true) && places <= PLACES {
         parts.clear();
         for k in 0..places {
-            let mut visit = Visit::new(problem, arrays, grid, &mut parts);
+            let mut visit = Visit::new(problem, (arrays, &gathered), grid, &mut parts);
             visit.fix(chosen, k);
             visit.run();
         }
@@ -67,8 +69,8 @@ pub(super) fn reached(problem: &Problem) -> Vec<Option<u64>> {
     let Some(grid) = kernel.insts.keys().any(open).then(|| grid_of(kernel, &problem.sizes)).flatten() else {
         return vec![None; problem.operands.len()];
     };
-    let (arrays, mut parts) = Default::default();
-    Visit::new(problem, &arrays, grid, &mut parts).run();
+    let (arrays, gathered, mut parts) = Default::default();
+    Visit::new(problem, (&arrays, &gathered), grid, &mut parts).run();
     let end_of = |operand: usize| {
         let own = parts.iter().filter(|((of, _), _)| *of == operand).flat_map(|(_, all)| all);
         let mut all = own.filter(|(view, _)| open(*view)).peekable();
@@ -134,6 +136,8 @@ struct Visit<'p, 'o> {
     problem: &'p Problem,
     kernel: &'p Kernel,
     arrays: &'p Arrays,
+    /// Places that tiles of indices name, in all blocks.
+    gathered: &'p Places,
     grid: [u64; 3],
     /// What is known of each value; a tile of given numbers has its elements.
     known: FxHashMap<Value, Numbers>,
@@ -147,10 +151,27 @@ struct Visit<'p, 'o> {
 }
 
 impl<'p, 'o> Visit<'p, 'o> {
-    fn new(problem: &'p Problem, arrays: &'p Arrays, grid: [u64; 3], parts: &'o mut Parts) -> Self {
+    fn new(
+        problem: &'p Problem,
+        (arrays, gathered): (&'p Arrays, &'p Places),
+        grid: [u64; 3],
+        parts: &'o mut Parts,
+    ) -> Self {
         let (known, tiles, choosing) = Default::default();
         let kernel = &problem.resolved;
-        Self { problem, kernel, arrays, grid, known, tiles, choosing, counters: GRID, place: 0, parts }
+        Self {
+            problem,
+            kernel,
+            arrays,
+            gathered,
+            grid,
+            known,
+            tiles,
+            choosing,
+            counters: GRID,
+            place: 0,
+            parts,
+        }
     }
 
     /// Only the blocks at the place of this number along the chosen dimensions.
@@ -358,8 +379,13 @@ impl<'p, 'o> Visit<'p, 'o> {
         let lead = given.len().checked_sub(sizes.len())?;
         let length = |k: usize| k.checked_sub(lead).map_or(1, |k| i64::from(sizes[k]));
         // A tile of indices has one for each element.
-        let tile = |v: Value| self.kernel.ty(v).shape().is_some();
-        let along = |(k, &v): (usize, &Value)| (self.number(v), if tile(v) { 1 } else { length(k) });
+        let along = |(k, &v): (usize, &Value)| match self.kernel.ty(v).shape() {
+            None => (self.number(v), length(k)),
+            Some(_) => {
+                let named = self.gathered.get(&plain(self.kernel, v));
+                (named.cloned().unwrap_or_else(|| self.number(v)), 1)
+            }
+        };
         let own = given.iter().enumerate().map(along).collect();
         self.note(view, own, ways)
     }
@@ -583,6 +609,36 @@ mod tests {
         );
         let found = of(text, sizes, &[("ids", &[3, 3, 900, -1, 7, 8, 9, 5000])]);
         assert_eq!((found[0][0], found[1][0], found[2][1]), (5.0 * 1024.0, 32.0, 8.0 * 1024.0));
+    }
+
+    /// Pages of four rows, by tables, as far as each block's lengths say: others may be as many as they want.
+    #[test]
+    fn only_the_pages_that_blocks_look_up_are_read() {
+        let text = "kernel pages(x: ptr<f16> align 16, table: ptr<i32> align 4, length: ptr<i32> align 4,
+                y: ptr<f16> align 16, m: i32, most: i32, pages: i32, n: i32 % 8) {
+            tunable B = 8
+            grid m
+            gx = view x : f16[pages * 4, n]
+            gt = view table : i32[m, most] fill -1
+            gl = view length : i32[m]
+            gy = view y : f16[m, n]
+            i = block_index
+            own = subview gt[i, _]
+            s = for t in 0..cdiv(load gl[i] : i32, B) carry c = full 0.0 : f16[B, 512] {
+                spot = (iota 0 : i32[B]) + t*B
+                at = load own[spot / 4] : i32[B]
+                row = select(at < 0, -1, at * 4 + spot % 4)
+                yield c + load gx[row, 0] : f16[B, 512]
+            }
+            store gy[i, 0], slice(s, [0, 0]) : f16[1, 512]
+        }
+        mapping pages { B = 8 kernel: warps 1 }";
+        let sizes = "m=2,most=6,pages=4000,n=512";
+        let table = [7, 9, 7, 11, 2000, 2001, 3, 7, 50, 60, -1, 5];
+        let given: [(&str, &[i32]); 2] = [("table", &table), ("length", &[16, 24])];
+        // 7, 9, 11 of the first block; 3, 7, 50, 60, 5 of the second.
+        assert_eq!(of(text, sizes, &given)[0][0], 7.0 * 4.0 * 1024.0);
+        assert!(of(text, sizes, &given[1..])[0][0] > 7.0 * 4.0 * 1024.0, "any pages without a table");
     }
 
     /// One column of a matrix costs a sector of each row, up to the whole matrix.

@@ -9,6 +9,7 @@
 
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use warplift_ir::tile::BinOp;
 
 /// Numbers that are listed one by one at most.
@@ -35,6 +36,8 @@ pub enum Numbers {
     Steps(i64, SmallVec<[Step; 4]>),
     /// These.
     These(BTreeSet<i64>),
+    /// All of these intervals, in order.
+    Within(Rc<[(i64, i64)]>),
     /// Not known, but at most so many. Two accesses whose numbers have the same origin touch the same places.
     Few {
         /// How many.
@@ -50,6 +53,12 @@ impl Numbers {
     /// One number.
     pub fn one(number: i64) -> Self {
         Self::Steps(number, SmallVec::new())
+    }
+
+    /// These, too many to list.
+    pub fn within(mut all: Vec<i64>) -> Self {
+        all.sort_unstable();
+        Self::Within(joined(all.into_iter().map(|at| (at, at.saturating_add(1)))).into())
     }
 
     /// A counter that goes from a number in steps.
@@ -79,6 +88,7 @@ impl Numbers {
                 Some((sum(|v| v.min(0)), sum(|v| v.max(0))))
             }
             Self::These(all) => Some((*all.first()?, *all.last()?)),
+            Self::Within(all) => Some((all.first()?.0, all.last()?.1 - 1)),
             Self::Few { .. } | Self::Any => None,
         }
     }
@@ -88,6 +98,7 @@ impl Numbers {
         match self {
             Self::Steps(_, steps) => Some(steps.iter().map(|s| s.count).fold(1, i64::saturating_mul)),
             Self::These(all) => Some(all.len() as i64),
+            Self::Within(all) => Some(all.iter().map(|(a, b)| b - a).sum()),
             Self::Few { count, .. } => Some(*count),
             Self::Any => None,
         }
@@ -97,7 +108,7 @@ impl Numbers {
     pub fn list(&self) -> Option<BTreeSet<i64>> {
         match self {
             Self::These(all) => Some(all.clone()),
-            Self::Few { .. } | Self::Any => None,
+            Self::Within(_) | Self::Few { .. } | Self::Any => None,
             Self::Steps(base, steps) => {
                 let few = self.count().is_some_and(|n| n <= LISTED as i64);
                 few.then(|| steps.iter().fold(BTreeSet::from([*base]), |all, step| spread(&all, *step)))
@@ -186,6 +197,10 @@ impl Numbers {
     }
 
     fn spans(&self, length: i64, extent: i64) -> Vec<(i64, i64)> {
+        if let Self::Within(all) = self {
+            let grown = all.iter().map(|&(a, b)| (a.max(0), b.saturating_add(length - 1).min(extent)));
+            return joined(grown.filter(|(a, b)| a < b));
+        }
         let dense = self.dense(length);
         let spans = match (dense, self.list()) {
             (Some(span), _) => vec![span],

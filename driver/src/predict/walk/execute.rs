@@ -238,7 +238,15 @@ impl<'a> Walk<'_, '_, 'a> {
             Opcode::AtomIncRelaxedU32 => return self.draw_tile(warp, data),
             _ => {}
         }
-        warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
+        let number = warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data));
+        number.or_else(|| self.sum(warp, data))
+    }
+
+    /// A register of a sum that all warps of the block made together becomes a scalar.
+    fn sum(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+        let (Opcode::Mov, [from], [to]) = (data.op, data.args, data.results) else { return None };
+        let becomes_scalar = warp.func.ty(*from).is_frag() && !warp.func.ty(*to).is_frag();
+        self.sums.get(&data.loc).copied().filter(|_| becomes_scalar).map(Number::same)
     }
 
     /// What stands for a number that is not known.
@@ -397,11 +405,9 @@ impl<'a> Walk<'_, '_, 'a> {
     fn meet(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, addresses: Option<Number>) {
         let Some(at) = addresses else { return };
         let float = matches!(data.op, Opcode::RedGlobalAddF32 | Opcode::AtomAddF32);
-        let active = match data.op {
-            // One lane draws a tile: the elected one, or the one that copies.
-            Opcode::AtomIncRelaxedU32 => 1,
-            _ => warp.known.active(data.guard, &self.patterns),
-        };
+        // One lane draws a tile: the elected one, or the one that copies.
+        let draws = data.op == Opcode::AtomIncRelaxedU32;
+        let active = if draws { 1 } else { warp.known.active(data.guard, &self.patterns) };
         // Warps whose lanes share an address share it with each other. One lane alone is one thread of the block.
         let warps = if at.is_same() && active.count_ones() > 1 { f64::from(warp.warps) } else { 1.0 };
         for (line, lanes) in meetings(&self.patterns.lanes(at), active) {
