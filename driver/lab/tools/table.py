@@ -13,18 +13,23 @@ interrupted run keeps what it has, and goes on where it stopped. `--limit` secon
 """
 
 import argparse
+import array
 import concurrent.futures
 import itertools
 import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE / "peers"))
+import index_arrays  # noqa: E402  pylint: disable=wrong-import-position
+
 KERNELS = HERE.parent.parent / "kernels"
 
 
@@ -63,20 +68,38 @@ def artifact(kernel, sizes, chosen):
     return "-".join([kernel, *(f"{k}{v}" for k, v in sizes.items())]) if chosen else kernel
 
 
-def decides(table, kernel, sizes, options):
-    """Whether a row's sizes give its launch; the data of others decide, and they have no choice and no prediction."""
-    try:
-        return bool(launch(table, kernel, sizes, options.artifacts))
-    except KeyError as missing:
-        print(f"{kernel}: the row has no {missing}")
-        return False
+def arguments(kernel, artifacts):
+    """A kernel's arguments, by its manifest."""
+    return json.loads((pathlib.Path(artifacts) / f"{kernel}.json").read_text(encoding="utf-8"))["arguments"]
 
 
-def words(table, kernel, sizes, options):
-    """How a row's kernel gets its mapping: by size, or as the table says."""
+def given(kernel, sizes, folder, artifacts):
+    """The sizes that follow from a row's index arrays, and the options that give these: what a measurement has too."""
+    more, arrays = index_arrays.KNOWN.get(sizes.get("op"), lambda _: ({}, {}))(sizes)
+    options = []
+    for name, values in arrays.items():
+        if name not in [a["name"] for a in arguments(kernel, artifacts)]:
+            continue
+        if not isinstance(values, str):
+            path = pathlib.Path(folder) / f"{name}.npy"
+            path.write_bytes(npy(values))
+            values = path
+        options += ["--data", f"{name}={values}"]
+    return {**more, **sizes}, options
+
+
+def npy(values):
+    """Integers of 32 bits as `numpy.save` writes them."""
+    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({len(values)},), }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + array.array("i", values).tobytes()
+
+
+def words(table, kernel, sizes, options, folder):
+    """How a row's kernel gets its mapping: by its sizes and data, or as the table says."""
     fixed = table["kernels"][kernel].get("fixed", [])
     if options.chosen:
-        return ["--mapping", "auto", "--size", launch(table, kernel, sizes, options.artifacts), *fixed]
+        sizes, data = given(kernel, sizes, folder, options.artifacts)
+        return ["--mapping", "auto", "--size", launch(table, kernel, sizes, options.artifacts), *data, *fixed]
     return table["kernels"][kernel].get("options", []) + fixed
 
 
@@ -105,8 +128,11 @@ def build(options):
         jobs = [(text, how(table["kernels"][name]), name) for name, text in texts.items()]
         good = compile_all(options, jobs)
         if options.chosen:
-            good &= compile_all(options, [(texts[kernel], words(table, kernel, sizes, options), artifact(kernel, sizes, True))
-                                          for kernel, sizes in rows(table) if decides(table, kernel, sizes, options)])
+            each = [(kernel, sizes, os.path.join(folder, str(k))) for k, (kernel, sizes) in enumerate(rows(table))]
+            for _, _, own in each:
+                os.mkdir(own)
+            good &= compile_all(options, [(texts[kernel], words(table, kernel, sizes, options, own),
+                                           artifact(kernel, sizes, True)) for kernel, sizes, own in each])
     sys.exit(0 if good else 1)
 
 
@@ -157,8 +183,7 @@ def run(options):
 
 def launch(table, kernel, sizes, artifacts):
     """The sizes of a launch: the manifest's scalar arguments, each a size of the row or what the table says."""
-    manifest = json.loads((pathlib.Path(artifacts) / f"{kernel}.json").read_text(encoding="utf-8"))
-    names = [a["name"] for a in manifest["arguments"] if not a["type"].startswith("ptr")]
+    names = [a["name"] for a in arguments(kernel, artifacts) if not a["type"].startswith("ptr")]
     also = {name: sizes.get(value, value) for name, value in table.get("launch", {}).items()}
     return ",".join(f"{name}={({**also, **sizes})[name]}" for name in names)
 
@@ -174,16 +199,15 @@ def prediction(text):
 
 
 def predict(options):
-    """Predicts every row whose sizes give the launch; the data of the others decide."""
+    """Predicts every row, from the data that a measurement has too."""
     table, path = family(options.family), pathlib.Path(options.out) / f"{options.family}.predicted.jsonl"
     with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8") as file:
         for name, sizes in rows(table):
-            if not decides(table, name, sizes, options):
-                continue
             command = [options.warplift, "explain", source(name, table["kernels"][name], folder)]
-            command += words(table, name, sizes, options)
+            command += words(table, name, sizes, options, folder)
             if not options.chosen:
-                command += ["--size", launch(table, name, sizes, options.artifacts)]
+                known, data = given(name, sizes, folder, options.artifacts)
+                command += ["--size", launch(table, name, known, options.artifacts), *data]
             text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             file.write(json.dumps(dict(prediction(text), kernel=name, sizes=sizes)) + "\n")
 

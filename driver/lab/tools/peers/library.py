@@ -4,9 +4,14 @@
 """
 
 import math
+import pathlib
+import sys
 
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import index_arrays  # noqa: E402  pylint: disable=wrong-import-position
 
 HALF, FLOAT, INT = torch.float16, torch.float32, torch.int32
 BLOCK = 128
@@ -141,16 +146,11 @@ class Varlen:
 
     @staticmethod
     def make(s):
-        h, d, rows = s["heads"], 128, 128
-        lengths = [s["length"] * (1 + i % 4) // 4 for i in range(s["sequences"])]
-        starts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
-        tiles = [(i, f) for i, n in enumerate(lengths) for f in range(0, n, rows)]
-        total = starts[-1]
-        q, k, v = (normal(total, h, d) for _ in range(3))
-        at = numbers(starts)
-        return dict(q=q, k=k, v=v, o=poison(total, h, d), starts_q=at, starts_k=at.clone(),
-                    sequence=numbers([i for i, _ in tiles]), first=numbers([f for _, f in tiles]), tiles=len(tiles),
-                    rows_q=total, rows_k=total, kv_heads=h, most=max(lengths), scale=math.log2(math.e) / math.sqrt(d))
+        h, d = s["heads"], 128
+        sizes, arrays = index_arrays.varlen(s)
+        q, k, v = (normal(sizes["rows_q"], h, d) for _ in range(3))
+        return dict(q=q, k=k, v=v, o=poison(sizes["rows_q"], h, d), scale=math.log2(math.e) / math.sqrt(d), **sizes,
+                    **{name: numbers(values) for name, values in arrays.items()})
 
     peers = {"FlashAttention-3, bf16": lambda t: attention().flash_attn_varlen_func(
         *wide(t, "q", "k", "v"), t["starts_q"], t["starts_k"], t["most"], t["most"])}
@@ -212,24 +212,10 @@ class DecodePaged:
         return error(t["o"][0, 0], softmax_product(t["q"][0, 0], k, v, 1 / math.sqrt(128)))
 
 
-def groups(s):
-    """Rows of each group, unequal, and where they start."""
-    count, rows = s["groups"], s["rows"]
-    weights = [1 + i % 4 for i in range(count)]
-    ends = [rows * sum(weights[:i + 1]) // sum(weights) for i in range(count)]
-    return [0, *ends]
-
-
-def tiles(starts, rows):
-    """Tiles of so many rows: each one's group, and its first row."""
-    return [(g, f) for g in range(len(starts) - 1) for f in range(starts[g], starts[g + 1], rows)]
-
-
-def lists(starts):
-    """What the kernels and the peer know of groups that start there: tiles of 128 rows, offsets and ends."""
-    of = tiles(starts, 128)
-    return dict(offsets=numbers(starts), ends=numbers(starts[1:]), group=numbers([g for g, _ in of]),
-                first=numbers([f for _, f in of]), tiles=len(of))
+def lists(starts, rows=128):
+    """What the kernels and the peer know of groups that start there: tiles of so many rows, offsets and ends."""
+    sizes, arrays = index_arrays.lists(starts, rows)
+    return dict(sizes, ends=numbers(starts[1:]), **{name: numbers(values) for name, values in arrays.items()})
 
 
 def grouped(t):
@@ -246,7 +232,7 @@ class Grouped:
     @staticmethod
     def make(s):
         return dict(a=normal(s["rows"], s["k"]), b=normal(s["groups"], s["n"], s["k"]), c=poison(s["rows"], s["n"]),
-                    **lists(groups(s)))
+                    **lists(index_arrays.groups(s["groups"], s["rows"])))
 
     peers = {"PyTorch, bf16": grouped}
 
@@ -268,7 +254,7 @@ class Moe:
         token = order // s["top"]
         return dict(a=normal(s["tokens"], s["k"]), b=normal(s["experts"], s["n"], s["k"]), c=poison(count, s["n"]),
                     weights=torch.rand(count, device="cuda"), order=order.to(INT), place=order, token=token,
-                    to=poison(count, s["n"]).view(torch.bfloat16), **lists(groups(dict(groups=s["experts"], rows=count))))
+                    to=poison(count, s["n"]).view(torch.bfloat16), **lists(index_arrays.groups(s["experts"], count)))
 
     @staticmethod
     def routed(t):
@@ -300,13 +286,11 @@ class Moe4:
         ids = torch.stack([torch.randperm(experts, device="cuda")[:top] for _ in range(tokens)]).flatten()
         order = torch.argsort(ids, stable=True)
         starts = [0, *torch.bincount(ids, minlength=experts).cumsum(0).tolist()]
-        of = tiles(starts, 16)
         b = torch.randint(0, 256, (experts, n, k // 2), device="cuda", dtype=torch.uint8)
         scales = (torch.rand(experts, k // cls.group, n, device="cuda") * 0.02 + 0.01).to(HALF)
         return dict(a=normal(tokens, k), b=b, s=scales, c=poison(tokens * top, n), order=order.to(INT), place=order,
-                    weights=torch.rand(tokens * top, device="cuda"), token=order // top, offsets=numbers(starts),
-                    ends=numbers(starts[1:]), group=numbers([g for g, _ in of]), first=numbers([f for _, f in of]),
-                    tiles=len(of), to=poison(tokens * top, n).view(torch.bfloat16), b_bf16=cls.weights(b, scales))
+                    weights=torch.rand(tokens * top, device="cuda"), token=order // top, **lists(starts, 16),
+                    to=poison(tokens * top, n).view(torch.bfloat16), b_bf16=cls.weights(b, scales))
 
     @classmethod
     def weights(cls, b, scales):
@@ -364,13 +348,10 @@ class Moe8:
         a, b = normal(tokens, k, dtype=torch.float8_e4m3fn), normal(experts, n, k, dtype=torch.float8_e4m3fn)
         sa = torch.rand(k // BLOCK, tokens, device="cuda") + 0.5
         sb = torch.rand(experts, n // BLOCK, k // BLOCK, device="cuda") + 0.5
-        starts = groups(dict(groups=experts, rows=count))
-        of = tiles(starts, 128)
+        starts = index_arrays.groups(experts, count)
         spread = sb.bfloat16().repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)
         return dict(a=a, b=b, sa=sa, sb=sb, c=poison(count, n, dtype=torch.bfloat16), weights=torch.rand(count, device="cuda"),
-                    order=order.to(INT), place=order, token=order // s["top"], offsets=numbers(starts), ends=numbers(starts[1:]),
-                    group=numbers([g for g, _ in of]), first=numbers([f for _, f in of]), tiles=len(of),
-                    to=poison(count, n, dtype=torch.bfloat16), b_bf16=b.bfloat16() * spread,
+                    order=order.to(INT), place=order, token=order // s["top"], **lists(starts), to=poison(count, n, dtype=torch.bfloat16), b_bf16=b.bfloat16() * spread,
                     a_bf16=a.bfloat16() * sa.t().bfloat16().repeat_interleave(BLOCK, 1))
 
     peers = {"PyTorch, bf16": Moe.routed}
