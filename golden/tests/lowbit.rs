@@ -67,6 +67,12 @@ fn every_weight_type_is_the_same_text() {
         let view = format!(": {ty}[");
         let words = [("ptr<u4>", pointer.as_str()), (": u4[", &view), ("cast(q, f16) - 8.0", cast)];
         check(&format!("{ty} {cast}"), &narrow(&words), [13, 72, 256]);
+        // The array may lie the other way round.
+        let (lies, turned) = (format!("view w : {ty}[n, k]"), format!("view w : {ty}[k, n]"));
+        let read = format!("load gw[i*BN, t*GROUP] : {ty}[BN, GROUP]");
+        let flipped = format!("trans(load gw[t*GROUP, i*BN] : {ty}[GROUP, BN])");
+        let words = [&words[..], &[(&lies, &turned), (&read, &flipped)]].concat();
+        check(&format!("{ty} {cast} of [k, n]"), &narrow(&words), [13, 72, 256]);
     }
 }
 

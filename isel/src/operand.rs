@@ -68,11 +68,12 @@ pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {
     array(k, load).way.is_plain()
 }
 
-/// Whether a tile, or the tile that it is a slice of, is loaded from a packed array.
+/// Whether a tile is loaded from a packed array, or is a slice or the transpose of such a tile. The order in memory is
+/// the plan's, whichever way round the array lies.
 pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
     k.def(v).is_some_and(|d| match k.insts[d].op {
         Op::Load => array(k, d).way == Way::Packed,
-        Op::Slice(_) => is_packed(k, k.args(d)[0]),
+        Op::Slice(_) | Op::Trans(_) => is_packed(k, k.args(d)[0]),
         _ => false,
     })
 }
