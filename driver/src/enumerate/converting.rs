@@ -39,7 +39,7 @@ const SLICES: f64 = 64.0;
 const PRODUCER: u32 = 128;
 const PRODUCER_REGISTERS: i64 = 24;
 /// Registers of a thread beside sums and operands.
-const REGISTERS: i64 = 44;
+const REGISTERS: i64 = 40;
 /// Depth of a trip from which the following cycles are, and elements that the fullest unit converts in a cycle. From
 /// walks of 30 mappings of `a16w4` at 1 x 4096 x 14336. Elements of arrays that are not packed are put together from bytes.
 const DEEP: f64 = 128.0;
