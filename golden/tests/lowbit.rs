@@ -195,6 +195,20 @@ fn zero_points_of_groups() {
     }
 }
 
+/// Zero points of a few bits share bytes with those of other rows: copies bring them, and threads read each from its byte.
+#[test]
+fn zero_points_that_share_bytes() {
+    for ty in ["u4", "i4", "u2"] {
+        let sizes = [("n: i32 % 8", "n: i32 % 64")];
+        for (from, to) in [("[BN, GROUP]", "[BN, GROUP]"), ("cast(q, f16)", "cast(cast(q, f32), f16)")] {
+            let words = [&zeros(ty)[..], &sizes, &[(from, to)]].concat();
+            let both = narrow(&words);
+            assert!(way(&both, "20:22").contains("tensor copies"), "{}", way(&both, "20:22"));
+            check(&format!("zero points {ty}"), &both, [13, 192, 384]);
+        }
+    }
+}
+
 /// The words that make the text one with zero points for each group.
 fn zeros(ty: &str) -> [(&'static str, &'static str); 4] {
     let point = if ty == "f16" { "- zero_point" } else { "- cast(zero_point, f16)" };

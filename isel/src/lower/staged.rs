@@ -195,6 +195,9 @@ impl Lower<'_, '_> {
         let (Some(staged), Some(&(buffer, _))) = (plan.staged.get(&inst), self.filled.get(&inst)) else {
             return Ok(());
         };
+        if staged.bits < 8 {
+            return self.read_singly(result, staged, buffer, registers);
+        }
         let layout = plan.layout(k, k.result(inst))?;
         let elem = k.ty(result).elem();
         let (to, bits) = (&staged.to_memory, staged.bits);
@@ -219,6 +222,40 @@ impl Lower<'_, '_> {
         parts = self.pack_parts(parts, vector as u32 * bits / 8);
         let regs = self.registers(elem, plan.layout(k, result)?)? as u16;
         let joined = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
+        self.env.insert(result, Low::Reg(joined));
+        Ok(())
+    }
+
+    /// Reads elements of a few bits, each from its byte. They lie whole bytes apart, so a thread's elements begin at the
+    /// same bit of their bytes.
+    fn read_singly(
+        &mut self,
+        result: Value,
+        staged: &Staged,
+        buffer: Buffer,
+        registers: &[u64],
+    ) -> Result<()> {
+        let (k, bits) = (self.k, staged.bits);
+        let own = self.thread_coord(&staged.to_memory, 0)?;
+        let own = self.at_entry().mul_imm(own, bits.into());
+        let three = self.at_entry().imm(3);
+        let (byte, bit) = (self.at_entry().int(Opcode::ShrU32, own, three), self.at_entry().and_imm(own, 7));
+        let regs = self.registers(k.ty(result).elem(), self.plan.layout(k, result)?)? as usize;
+        let mut words = vec![None; regs];
+        for (n, &e) in (0u32..).zip(registers) {
+            let offset = super::coords::register_coord(&staged.to_memory, e)[0] as u32 * bits / 8;
+            let read = self.read_part(byte, Place { buffer, offset }, 1);
+            let down = self.at().int(Opcode::ShrU32, read, bit);
+            let element = self.at().and_imm(down, (1 << bits) - 1);
+            let up = self.at().mul_imm(element, 1 << (n * bits % 32));
+            let word = &mut words[(n * bits / 32) as usize];
+            *word = Some(match *word {
+                Some(others) => self.at().int(Opcode::Or, others, up),
+                None => up,
+            });
+        }
+        let words: Vec<machine::Value> = words.into_iter().flatten().collect();
+        let joined = self.at().value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs as u16)]));
         self.env.insert(result, Low::Reg(joined));
         Ok(())
     }

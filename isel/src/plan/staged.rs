@@ -20,6 +20,8 @@ use warplift_ir::tile::{ArrayMapping, Block, Inst, Kernel, Op, Way};
 
 /// Alignment of a tensor copy in shared memory, in bytes.
 const COPY_ALIGN: u32 = 128;
+/// Elements below a byte of a thread at most that are read one by one.
+const FEW: u64 = 8;
 /// Widest element of a tensor copy, in bytes.
 const MAX_UNIT_BITS: u32 = 64;
 
@@ -202,13 +204,27 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
     let to_memory = layout.with_outs(&dims).and_then(|l| l.then(&to_mem)).map_err(layout_error(k, load))?;
     let bytes = inner * outer * bits / 8;
     let fill = StagedFill::Tensor { inner_dim, slab, rows, unit, swizzle: 0 };
-    let to_memory = in_units(&to_memory, (8 / bits).max(1)).map_err(|_| {
-        let what = format!(
-            "a staged tile of elements of {bits} bits whose threads do not hold whole bytes of it: say `packed` or `plain` of the array"
-        );
-        IselError::at(k, load, what)
-    })?;
-    Ok(Staged { to_memory, bits: bits.max(8), bytes, stream: false, fill })
+    let (to_memory, bits) = match in_units(&to_memory, (8 / bits).max(1)) {
+        Ok(units) => (units, bits.max(8)),
+        Err(_) if is_read_singly(k, load, &to_memory, bits) => (to_memory, bits),
+        Err(_) => {
+            let what = format!(
+                "a staged tile of elements of {bits} bits whose threads do not hold whole bytes of it: say `packed` or `plain` of the array"
+            );
+            return Err(IselError::at(k, load, what));
+        }
+    };
+    Ok(Staged { to_memory, bits, bytes, stream: false, fill })
+}
+
+/// Whether threads read elements of a few bits one by one: they hold few, which lie whole bytes apart.
+fn is_read_singly(k: &Kernel, load: Inst, to_memory: &Layout, bits: u32) -> bool {
+    let Some(mem) = to_memory.outs().iter().position(|o| o.0 == Axis::Mem) else { return false };
+    let bytes = |place: u64| (place * u64::from(bits)).is_multiple_of(8);
+    let zeros = Window::of(k, k.args(load)[0]).is_none_or(|w| w.fill(k) == 0.0);
+    zeros
+        && to_memory.in_extent(Axis::Reg) <= FEW
+        && to_memory.basis(Axis::Reg).iter().all(|b| bytes(b.out[mem]))
 }
 
 /// A layout of elements as one of units of so many elements, which threads hold and memory has together.
