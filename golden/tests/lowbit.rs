@@ -5,6 +5,7 @@ use warplift::ir::machine::{RingFill, StageRelease};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::{Feature, Options, compile};
+use warplift_golden::given::{self, Given};
 use warplift_golden::library::reference;
 use warplift_golden::orders::{ORDERS, right};
 
@@ -412,4 +413,54 @@ fn two_products_of_the_same_fields_are_no_chains() {
     ];
     assert!(!is_helped(&narrow(&two), &[]));
     check("two products", &narrow(&two), [13, 72, 640]);
+}
+
+/// A product of packed weights: their type, that of the activations and of sums, the zero points' type, and the operand.
+fn weights([ty, half, to]: [&str; 3], zero: &str, operand: &str) -> String {
+    format!(
+        "kernel w(x: ptr<{half}> align 16, w: ptr<{ty}> align 16, zp: ptr<{zero}> align 16, y: ptr<{to}> align 16,
+            m: i32, n: i32 % 16, k: i32 % 128) {{
+            grid cdiv(n, 64), cdiv(m, 16)
+            gx = view x : {half}[m, k] gw = view w : {ty}[n, k] gy = view y : {to}[n, m] strides [1, n]
+            gz = view zp : {zero}[n, cdiv(k, 128)] strides [1, n]
+            i, j = block_index
+            acc = for t in 0..cdiv(k, 128) carry sum = full 0.0 : f32[64, 16] {{
+                q = load gw[i*64, t*128] : {ty}[64, 128]
+                z = load gz[i*64, t] : {zero}[64, 1]
+                yield mma sum, {operand}, trans(load gx[j*16, t*128] : {half}[16, 128])
+            }}
+            store gy[i*64, j*16], cast(acc, {to})
+        }}
+        mapping w {{ for t: pipeline fit, producers 1, consumers 1 array w: packed }}"
+    )
+}
+
+/// Zero points of 32 bits: a difference that wraps around, is infinite or is rounded, of each code. A row has one code, so its
+/// sum is a multiple of one weight.
+#[test]
+fn zero_points_of_any_size() {
+    let near = [0, 1, 7, 8, 15, 16, 31, 32, 33, 100, 127, 128, 255, 256, 1000, 2047, 2048, 2049, 2051, 4099];
+    let far = [65471, 65503, 65504, 65505, 65519, 65520, 65535, 65536, 65551, 70000, 1 << 20, i32::MAX - 300];
+    let ends = (0..20).flat_map(|d| [i32::MAX - d, i32::MIN + d, i32::MIN + 250 + d]);
+    let points: Vec<i32> = near.into_iter().chain(far).flat_map(|z| [z, -z]).chain(ends).collect();
+    for (ty, codes) in [("u4", 16), ("i4", 16), ("u8", 256), ("i8", 256)] {
+        for operand in ["cast(cast(q, i32) - z, f16)", "cast(z + cast(q, i32), f16)"] {
+            let text = weights([ty, "f16", "f32"], "i32", operand);
+            let step = if codes == 16 { 1 } else { 5 };
+            let rows: Vec<(u8, i32)> =
+                (0..codes).step_by(step).flat_map(|c| points.iter().map(move |&z| (c as u8, z))).collect();
+            let n = rows.len().next_multiple_of(64);
+            let row = |i: usize| rows[i % rows.len()];
+            let byte = |c: u8| if codes == 16 { c << 4 | c } else { c };
+            let bytes = if codes == 16 { 64 } else { 128 };
+            let w: Vec<u8> = (0..n * bytes).map(|i| byte(row(i / bytes).0)).collect();
+            let z: Vec<i32> = (0..n).map(|i| row(i).1).collect();
+            let ones = [0x3c00; 128];
+            given::check(
+                &text,
+                &[("m", 1), ("n", n as i64), ("k", 128)],
+                &[("w", Given::Bytes(&w)), ("x", Given::F16(&ones)), ("zp", Given::I32(&z))],
+            );
+        }
+    }
 }
