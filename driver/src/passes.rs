@@ -143,7 +143,7 @@ const MACHINE: &[Pass] = &[
         s.keep(program, graph);
         Ok(())
     })
-    .isel(&[Isel::ZeroPoint, Isel::Quotients]),
+    .isel(&[Isel::ZeroPoint, Isel::Quotients, Isel::Halfwords]),
     pass("epilogue_roles", "the end of a tile's work goes to warps of its own", |s| {
         let (program, mut graph) = s.take_program();
         let (program, remarks) = sched::do_epilogue_roles(program, &mut graph, s.target, &s.sched_off())?;

@@ -63,6 +63,8 @@ fn every_weight_type_is_the_same_text() {
         ("u4", "cast(cast(q, f32), f16)"),
         ("u4", "cast(cast(q, i32) - 8, f16)"),
         ("i5", "cast(cast(q, i32) + 1, f16)"),
+        ("i3", "cast(q, f16) + 1.0"),
+        ("u5", "cast(q, f16) - 16.0"),
     ] {
         let pointer = format!("ptr<{ty}>");
         let view = format!(": {ty}[");
@@ -433,6 +435,36 @@ fn weights([ty, half, to]: [&str; 3], zero: &str, operand: &str) -> String {
         }}
         mapping w {{ for t: pipeline fit, producers 1, consumers 1 array w: packed }}"
     )
+}
+
+/// Weights times the identity are the weights: every code of every type, as f16 and as bf16.
+#[test]
+fn every_code_is_converted_exactly() {
+    let floats = ["f3e1m1", "f3e2m0", "f4e1m2", "f4e2m1", "f4e3m0", "f5e2m2", "f5e3m1", "f6e2m3", "f6e3m2"];
+    let types = floats.into_iter().chain(["f7e2m4", "f7e3m3", "f7e4m2"]);
+    let types = types.chain(["u1", "u2", "u3", "u4", "u5", "u6", "u7", "i2", "i3", "i4", "i5", "i6", "i7"]);
+    for ty in types {
+        for (half, one) in [("f16", 0x3c00), ("bf16", 0x3f80)] {
+            let text = weights([ty, half, half], "i32", &format!("cast(q, {half})"));
+            let bits: u8 = ty[1..2].parse().unwrap();
+            // A multiplicative generator: all bits of all places vary.
+            let mut state = 1u32;
+            let codes: Vec<u8> = (0..64 * 16 * u32::from(bits))
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (state >> 24) as u8
+                })
+                .collect();
+            let identity: Vec<u16> =
+                (0..128 * 128).map(|i| if i / 128 == i % 128 { one } else { 0 }).collect();
+            let zeros = [0; 64];
+            given::check(
+                &text,
+                &[("m", 128), ("n", 64), ("k", 128)],
+                &[("w", Given::Bytes(&codes)), ("x", Given::F16(&identity)), ("zp", Given::I32(&zeros))],
+            );
+        }
+    }
 }
 
 /// Zero points of 32 bits: a difference that wraps around, is infinite or is rounded, of each code. A row has one code, so its

@@ -29,11 +29,13 @@ pub enum Feature {
     /// Quotients and remainders by constants as shifts and high products. Without it they are divisions, but for
     /// unsigned numbers by powers of two.
     Quotients,
+    /// Elements of 3, 5, 6 and 7 bits taken in pairs from two halfwords. Without it each is shifted down alone.
+    Halfwords,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
@@ -42,6 +44,7 @@ impl Feature {
         ("partial-sums", Self::PartialSums),
         ("ragged-copies", Self::RaggedCopies),
         ("quotients", Self::Quotients),
+        ("halfwords", Self::Halfwords),
     ];
 }
 
@@ -62,6 +65,8 @@ pub struct Ways {
     pub ragged_copies: bool,
     /// Quotients by constants as shifts and high products.
     pub quotients: bool,
+    /// Elements taken in pairs from two halfwords.
+    pub halfwords: bool,
 }
 
 impl Ways {
@@ -76,6 +81,7 @@ impl Ways {
             partial_sums: has(Feature::PartialSums),
             ragged_copies: has(Feature::RaggedCopies),
             quotients: has(Feature::Quotients),
+            halfwords: has(Feature::Halfwords),
         }
     }
 }

@@ -29,6 +29,7 @@ mod fetch;
 mod fused_index_compare;
 mod gather;
 mod half;
+mod halfwords;
 mod indexed;
 mod indices;
 mod iota_ranges;

@@ -11,7 +11,7 @@
 //!  u8                            bytes e0 0x64 e1 0x64           = 1024 + e     prmt, sub.f16x2
 //!  e4m3                          cvt.rn.f16x2.e4m3x2
 //!  e5m2                          bytes 0 e0 0 e1                                prmt
-//!  other widths                  each field shifted down, then as u4, or as in `small_floats`
+//!  other widths                  as in `halfwords`, and small floats as in `small_floats`
 //! ```
 //!
 //! The exponents 0x6400 and 0x5400 hold an integer in the low bits of the mantissa. The subtraction that removes the
@@ -32,7 +32,7 @@ use warplift_ir::types::Elem;
 /// f32 bits of 2^23: an integer below 2^23 in the low bits adds itself.
 const WORD_2_23: u32 = 0x4b00_0000;
 /// `lop3` table of `(a & b) | c`.
-const AND_OR: i64 = 0xea;
+pub(super) const AND_OR: i64 = 0xea;
 /// `lop3` table of `(a & b) ^ c`.
 const AND_XOR: i64 = 0x6a;
 /// Largest zero point that f32 subtracts exactly from a byte, with a wide margin.
@@ -41,9 +41,9 @@ const BYTE_BIAS: f64 = 65536.0;
 /// The kind of halves that elements become.
 #[derive(Clone, Copy)]
 pub(super) struct Half {
-    elem: Elem,
+    pub elem: Elem,
     /// Bits of the mantissa.
-    mantissa: u32,
+    pub mantissa: u32,
     sub: Opcode,
 }
 
@@ -55,7 +55,7 @@ impl Half {
         }
     }
 
-    fn bits(self, v: f64) -> u32 {
+    pub fn bits(self, v: f64) -> u32 {
         u32::from(match self.elem {
             Elem::Bf16 => half::bf16::from_f64(v).to_bits(),
             _ => half::f16::from_f64(v).to_bits(),
@@ -63,13 +63,20 @@ impl Half {
     }
 
     /// The number whose mantissa holds an integer that is `bit_offset` bits up.
-    fn base(self, bit_offset: u32) -> f64 {
+    pub fn base(self, bit_offset: u32) -> f64 {
         f64::from(1u32 << (self.mantissa - bit_offset))
     }
 
     /// Whether fields of this width and packing become these halves directly, without the other kind in between.
     fn takes(self, elem: Elem) -> bool {
-        self.elem == Elem::F16 || elem.is_int()
+        let small = matches!(elem, Elem::Mini { exponent: 1..=4, .. }) && elem != Elem::E4M3;
+        self.elem == Elem::F16 || elem.is_int() || small
+    }
+
+    /// The bit to which a field at bit `bit` of a halfword is moved, so that the mantissa holds it: shifts down are
+    /// multiples of the number of places that it has.
+    pub fn window(self, bit: u32, bits: u32) -> u32 {
+        bit % (self.mantissa - bits + 1)
     }
 
     /// How far a register must be shifted down, and the bit of a field at bit `p` of each half after that.
@@ -83,21 +90,27 @@ impl Half {
 /// A fragment of narrow elements. Two are read at a time.
 pub(super) struct Source {
     fragment: machine::Value,
-    elem: Elem,
-    to: Half,
+    pub elem: Elem,
+    pub to: Half,
     /// Whether fields are only masked: their zero point is factored out (`zero_point.rs`).
-    masked_only: bool,
+    pub masked_only: bool,
     /// Registers after a whole-register operation, by `(register, operation)`.
     changed: FxHashMap<(u16, Change), machine::Value>,
+    /// Pairs of halfwords in one register, shifted down by so many bits.
+    pub halfwords: FxHashMap<([u16; 2], i32), machine::Value>,
     /// Constants.
     constants: FxHashMap<u32, machine::Value>,
 }
 
 /// An operation on a whole register before its elements are extracted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Change {
+pub(super) enum Change {
     Shifted(u8),
     SignFlipped,
+    /// The low or the high four bits of each byte as the upper byte of a half: a small float, whose factor is lacking.
+    UpperBytes {
+        high: bool,
+    },
 }
 
 /// The offset of a field: field less integer.
@@ -105,14 +118,16 @@ pub(super) fn offset(elem: Elem) -> f64 {
     if elem.is_signed() { f64::from(1u32 << (elem.bits() - 1)) } else { 0.0 }
 }
 
-/// The bit at which each field of a pair is masked, from the low end of its half.
-pub(super) fn bit_offset(elem: Elem, to: Half, pair: [u16; 2]) -> [u32; 2] {
+/// The bit at which each field of a pair is masked, from the low end of its half. `halfwords`: whether pairs are taken from two
+/// halfwords.
+pub(super) fn bit_offset(elem: Elem, to: Half, pair: [u16; 2], halfwords: bool) -> [u32; 2] {
     let bits = elem.bits();
     let [p, q] = pair.map(|e| u32::from(e) * bits);
     let separate = [p % 8, q % 8];
     match 16 % bits {
         0 if q == p + 16 && p / 32 == q / 32 => [to.place(p % 32, bits).1; 2],
         0 if separate.iter().all(|r| r + bits <= to.mantissa) => separate,
+        _ if halfwords && p % 16 == q % 16 => [to.window(p % 16, bits); 2],
         _ => [0; 2],
     }
 }
@@ -130,16 +145,22 @@ pub(super) fn no_cast(from: Elem, to: Elem) -> String {
 }
 
 impl Source {
-    fn bit(&self, element: u16) -> u32 {
+    fn new(fragment: machine::Value, elem: Elem, to: Half) -> Self {
+        let (changed, halfwords, constants) = Default::default();
+        Self { fragment, elem, to, masked_only: false, changed, halfwords, constants }
+    }
+
+    /// The bit of an element in the fragment.
+    pub fn bit(&self, element: u16) -> u32 {
         u32::from(element) * self.elem.bits()
     }
 
-    fn word(&self, element: u16) -> u16 {
+    pub fn word(&self, element: u16) -> u16 {
         (self.bit(element) / 32) as u16
     }
 
     /// Bit inside its register.
-    fn at(&self, element: u16) -> u32 {
+    pub fn at(&self, element: u16) -> u32 {
         self.bit(element) % 32
     }
 }
@@ -183,14 +204,8 @@ impl Lower<'_, '_> {
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
-        let mut source = Source {
-            fragment,
-            elem,
-            to: half,
-            masked_only: bias.is_none(),
-            changed: FxHashMap::default(),
-            constants: FxHashMap::default(),
-        };
+        let mut source = Source::new(fragment, elem, half);
+        source.masked_only = bias.is_none();
         let mut parts = Vec::new();
         for pair in table.chunks(2) {
             // An element without a partner is paired with itself.
@@ -212,9 +227,7 @@ impl Lower<'_, '_> {
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
-        let (changed, constants) = Default::default();
-        let to = Half::of(Elem::F16);
-        let mut source = Source { fragment, elem, to, masked_only: false, changed, constants };
+        let mut source = Source::new(fragment, elem, Half::of(Elem::F16));
         let parts: Vec<machine::Value> = table.iter().map(|&e| self.word_of(&mut source, e)).collect();
         let regs = parts.len() as u16;
         Ok(self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)])))
@@ -244,15 +257,14 @@ impl Lower<'_, '_> {
             Elem::Uint(1..=7) | Elem::Int(1..=7) => Ok(self.fields(s, low, high, bias)),
             Elem::E4M3 => Ok(self.e4m3(s, low, high)),
             Elem::E5M2 => Ok(self.e5m2(s, low, high)),
-            Elem::Mini { exponent: e @ 1..=4, mantissa: m } => {
-                let x = self.fields_apart(s, low, high);
-                self.small_float_pair(s, x, [e.into(), m.into()])
+            Elem::Mini { exponent: 1..=4, mantissa } => {
+                Ok(self.small_floats(s, [low, high], mantissa.into()))
             }
             other => self.error(no_cast(other, s.to.elem)),
         }
     }
 
-    fn register(&mut self, s: &Source, register: u16) -> machine::Value {
+    pub(super) fn register(&mut self, s: &Source, register: u16) -> machine::Value {
         self.pick(s.fragment, vec![register])
     }
 
@@ -275,7 +287,7 @@ impl Lower<'_, '_> {
         self.single(Opcode::Prmt, Attr::None, &[a, b, selector])
     }
 
-    fn changed(&mut self, s: &mut Source, register: u16, change: Change) -> machine::Value {
+    pub(super) fn changed(&mut self, s: &mut Source, register: u16, change: Change) -> machine::Value {
         if let Some(&v) = s.changed.get(&(register, change)) {
             return v;
         }
@@ -289,13 +301,19 @@ impl Lower<'_, '_> {
                 let bits = self.constant(s, 0x8080_8080);
                 self.single(Opcode::Xor, Attr::None, &[x, bits])
             }
+            Change::UpperBytes { high } => self.upper_bytes(s, x, high),
         };
         s.changed.insert((register, change), v);
         v
     }
 
     /// `x - offsets`, the offset of each half on its own.
-    fn less(&mut self, s: &mut Source, x: machine::Value, [low, high]: [f64; 2]) -> machine::Value {
+    fn without_offsets(
+        &mut self,
+        s: &mut Source,
+        x: machine::Value,
+        [low, high]: [f64; 2],
+    ) -> machine::Value {
         let offset = self.constant(s, s.to.bits(low) | s.to.bits(high) << 16);
         self.single(s.to.sub, Attr::None, &[x, offset])
     }
@@ -309,29 +327,39 @@ impl Lower<'_, '_> {
         bits: u32,
         bias: f64,
     ) -> machine::Value {
-        let signed = s.elem.is_signed();
         let field = (1u32 << bits) - 1;
-        let sign = if signed { 1u32 << (bits - 1) } else { 0 };
-        let to = s.to;
+        let mask = self.constant(s, field << bit_offset[0] | (field << bit_offset[1]) << 16);
+        self.offset_fields(s, bit_offset, bias, |l, _, table, with| match with {
+            Some(with) => l.single(Opcode::Lop3, Attr::Imm(table), &[x, mask, with]),
+            None => l.single(Opcode::And, Attr::None, &[x, mask]),
+        })
+    }
+
+    /// Fields at given bits of their halves as halves. `masked` masks them and adds a constant with a table of `lop3`.
+    pub(super) fn offset_fields(
+        &mut self,
+        s: &mut Source,
+        bit_offset: [u32; 2],
+        bias: f64,
+        masked: impl FnOnce(&mut Self, &mut Source, i64, Option<machine::Value>) -> machine::Value,
+    ) -> machine::Value {
+        let (signed, to) = (s.elem.is_signed(), s.to);
+        let sign = if signed { 1u32 << (s.elem.bits() - 1) } else { 0 };
+        let table = if signed { AND_XOR } else { AND_OR };
         let word = |f: &dyn Fn(u32) -> u32| f(bit_offset[0]) | f(bit_offset[1]) << 16;
-        let mask = self.constant(s, word(&|r| field << r));
         if s.masked_only {
-            let flipped = self.constant(s, word(&|r| sign << r));
-            return match signed {
-                true => self.single(Opcode::Lop3, Attr::Imm(AND_XOR), &[x, mask, flipped]),
-                false => self.single(Opcode::And, Attr::None, &[x, mask]),
-            };
+            let flipped = signed.then(|| self.constant(s, word(&|r| sign << r)));
+            return masked(self, s, table, flipped);
         }
         let magic = self.constant(s, word(&|r| to.bits(to.base(r)) | sign << r));
-        let table = if signed { AND_XOR } else { AND_OR };
-        let biased = self.single(Opcode::Lop3, Attr::Imm(table), &[x, mask, magic]);
-        self.less(s, biased, bit_offset.map(|r| f64::from(sign) + bias + to.base(r)))
+        let biased = masked(self, s, table, Some(magic));
+        self.without_offsets(s, biased, bit_offset.map(|r| f64::from(sign) + bias + to.base(r)))
     }
 
     /// Fields whose width divides 16: if two are 16 bits apart, one mask extracts both.
     fn apart_by_half(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
         let (p, q, bits) = (s.at(low), s.at(high), s.elem.bits());
-        let up = bit_offset(s.elem, s.to, [low, high]);
+        let up = bit_offset(s.elem, s.to, [low, high], self.plan.ways.halfwords);
         if s.word(low) == s.word(high) && q == p + 16 {
             let x = match p - up[0] {
                 0 => self.register(s, s.word(low)),
@@ -367,7 +395,7 @@ impl Lower<'_, '_> {
         }
         let magic = self.constant(s, s.to.bits(s.to.base(0)) >> 8);
         let x = self.permute(x, magic, p | 4 << 4 | q << 8 | 4 << 12);
-        self.less(s, x, [s.to.base(0) + offset(s.elem) + bias; 2])
+        self.without_offsets(s, x, [s.to.base(0) + offset(s.elem) + bias; 2])
     }
 
     /// Bytes that a half cannot hold with an offset: each becomes an f32, and both are rounded together.
@@ -387,19 +415,8 @@ impl Lower<'_, '_> {
         self.single(Opcode::PackBf16, Attr::None, &[high, low])
     }
 
-    /// Integers of any width below 8: each field is shifted down on its own.
-    fn fields(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
-        let x = self.fields_apart(s, low, high);
-        self.biased(s, x, [0; 2], s.elem.bits(), bias)
-    }
-
-    /// Two elements, each in the low bits of a half; the bits above are undefined.
-    fn fields_apart(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
-        let (a, b) = (self.field(s, low), self.field(s, high));
-        self.permute(a, b, 0x5410)
-    }
-
-    fn field(&mut self, s: &mut Source, element: u16) -> machine::Value {
+    /// An element in the low bits of a register; the bits above are undefined.
+    pub(super) fn field(&mut self, s: &mut Source, element: u16) -> machine::Value {
         let (word, at) = (s.word(element), s.at(element));
         if at + s.elem.bits() <= 32 {
             return match at {
@@ -428,9 +445,18 @@ impl Lower<'_, '_> {
 
     /// The upper byte of an f16 is an e5m2.
     fn e5m2(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
-        let (mut x, mut p, mut q) = (self.register(s, s.word(low)), s.at(low) / 8, s.at(high) / 8);
-        if s.word(low) != s.word(high) {
-            let other = self.register(s, s.word(high));
+        let [low, high] = [low, high].map(|element| (self.register(s, s.word(element)), s.at(element) / 8));
+        self.below_bytes(s, low, high)
+    }
+
+    /// Halves whose upper bytes are given, each by register and number, and whose lower bytes are zero.
+    pub(super) fn below_bytes(
+        &mut self,
+        s: &mut Source,
+        (mut x, mut p): (machine::Value, u32),
+        (other, mut q): (machine::Value, u32),
+    ) -> machine::Value {
+        if x != other {
             x = self.permute(x, other, p | (4 + q) << 4);
             (p, q) = (0, 1);
         }

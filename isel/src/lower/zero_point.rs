@@ -207,7 +207,9 @@ impl Lower<'_, '_> {
         let [a, b] = [from, to].map(|v| self.plan.layouts[v].as_ref());
         let table = self.element_table(a?, b?, <[u64]>::to_vec).ok()?;
         let elem = self.k.ty(from).elem();
-        let pairs = table.chunks_exact(2).map(|p| bit_offset(elem, Half::of(Elem::F16), [p[0], p[1]]));
+        let pairs = table
+            .chunks_exact(2)
+            .map(|p| bit_offset(elem, Half::of(Elem::F16), [p[0], p[1]], self.plan.ways.halfwords));
         let each: Vec<u32> = pairs.map(|[p, q]| (p == q).then_some(p)).collect::<Option<_>>()?;
         let halves = [*each.first()?, *each.get(1)?];
         each.chunks(2).all(|c| c == halves).then_some(halves)

@@ -25,14 +25,15 @@ const FEW: u64 = 8;
 /// Widest element of a tensor copy, in bytes.
 const MAX_UNIT_BITS: u32 = 64;
 
-/// The order of narrow elements in which two that become one register of halves stand 16 bits apart, so one mask
-/// extracts both. The first digit goes behind as many elements as fill 16 bits.
+/// The order of narrow elements in which two that become one register of halves stand an odd number of halfwords
+/// apart, so one mask extracts both. The first digit goes behind as many elements as fill that distance: 16 bits, or
+/// the least multiple of 16 bits that whole elements fill.
 ///
 /// # Errors
 /// As the layout's construction.
 pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32) -> Result<Layout> {
     let digits = layout.basis(Axis::Reg);
-    let apart = if bits < 8 { 16 / u64::from(bits) } else { 1 };
+    let apart = if bits < 8 { 16 >> bits.trailing_zeros() } else { 1u64 };
     let Some((first, rest)) = digits.split_first().filter(|(f, _)| f.extent == 2) else {
         return Ok(layout.clone());
     };
@@ -43,6 +44,9 @@ pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32)
         fits
     });
     let behind = behind.count();
+    if !16u32.is_multiple_of(bits) && before < apart {
+        return Ok(layout.clone());
+    }
     let order = rest[..behind].iter().chain([first]).chain(&rest[behind..]);
     let mut b = Builder::new(layout.outs()).axis(Axis::Reg);
     for d in order {
