@@ -253,6 +253,14 @@ const REWRITTEN: &[(&str, &str, &str)] = &[
         "cdiv(m, BM), 1",
     ),
     (
+        "an output that is read at a place that wraps around to where it was stored",
+        "    store gd[i*BM, j*BN], cast(acc, f16)
+    old = load gd[i*BM + 1073741824 + 1073741824 + 1073741824 + 1073741824, j*BN] : f16[BM, BN]
+    store gc[i*BM, j*BN], cast(acc * 0.5 + cast(old, f32), f16)
+",
+        "cdiv(m, BM), cdiv(n, BN)",
+    ),
+    (
         "an output that is read between two stores",
         "    store gd[i*BM, j*BN], cast(acc, f16)
     old = load gd[i*BM, j*BN] : f16[BM, BN]

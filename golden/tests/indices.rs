@@ -318,9 +318,11 @@ fn what_does_not_compile_is_said() {
     let bits = four_bits().replace("n: i32 % 8", "n: i32");
     assert!(refused(&bits).contains("1 of u4 side by side are 4 bits"), "{}", refused(&bits));
     let sum = ROWS.replace("ptr<i32>", "ptr<i64>").replace("i32[m] fill -1", "i64[m]");
-    let sum =
-        sum.replace("rows = load gi[i*16] : i32[16]", "ids64 = load gi[i*16] : i64[16] rows = ids64 / ids64");
-    assert!(refused(&sum).contains("`/` of tiles of i64 does not compile"), "{}", refused(&sum));
+    let sum = sum.replace(
+        "rows = load gi[i*16] : i32[16]",
+        "ids64 = load gi[i*16] : i64[16] rows = cdiv(ids64, ids64)",
+    );
+    assert!(refused(&sum).contains("`cdiv` of tiles of i64 does not compile"), "{}", refused(&sum));
 }
 
 /// A product and a second operand of the sum, of which only some elements are loaded.

@@ -340,7 +340,8 @@ fn powers_of_two_go_behind_the_loop() {
     };
     let scaled = "yield fma(group, cast(scale, f32), sum)";
     assert_eq!(inside(&[]), [false, true]);
-    assert_eq!(inside(&[(scaled, "yield sum + group * 0.5 * cast(scale, f32)")]), [true, true]);
+    // A power beside the scales is multiplied with these, which are fewer.
+    assert_eq!(inside(&[(scaled, "yield sum + group * 0.5 * cast(scale, f32)")]), [true, false]);
     // What does not begin at zero, is read inside, is no number of a half, or is multiplied by too many of them.
     for (from, to) in [
         ("carry sum = zero", "carry sum = full 1.0 : f32[BN, BM]"),

@@ -13,6 +13,7 @@ const TRIES: &[(&[&str], &str)] = &[
         "store go[i*B], @(t)",
     ),
     (&["not"], "store gq[i*B], @(u)"),
+    (&["likely", "unlikely"], "store go[i*B], select(@(n > 3), t, t * 2.0)"),
     (&["min", "max"], "store go[i*B], @(t, t)"),
     (&["mulhi"], "store gq[i*B], @(u, u)"),
     (&["cdiv"], "store gq[i*B], u + @(n, 3)"),

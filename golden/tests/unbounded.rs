@@ -5,8 +5,9 @@ use warplift::ir::interp::{self, Arg, Memory};
 use warplift::ir::tile::{Mapping, parse_file, verify};
 use warplift::ir::types::Elem;
 use warplift_golden::described::{check, compiled};
-use warplift_golden::given::parsed;
-use warplift_lab::validate::{Problem, Sizes};
+use warplift_golden::given::{made, parsed};
+use warplift_golden::orders::{FEW_ORDERS, right};
+use warplift_lab::validate::{Data, Problem, Reference, Sizes, Style, Validation};
 
 /// Rows of an array whose length nothing says, by numbers from another one.
 const ROWS: &str =
@@ -138,4 +139,67 @@ fn such_an_array_is_not_packed() {
         warplift::compile(&kernel, &mapping, &warplift::ir::target::SM90A, &warplift::Options::default());
     let why = made.map_or_else(|e| e.to_string(), |_| "it compiles".to_owned());
     assert!(why.contains("its view has none that is `?`"), "{why}");
+}
+
+/// Masks at an end that is not known stay, and nothing is loaded ahead past it: neither the next tile of a persistent
+/// kernel, nor scales of the next iterations, nor what a part of the view reaches.
+#[test]
+fn nothing_is_accessed_past_their_ends() {
+    let copied = |open: &str, access: &str, mapping: &str| {
+        format!(
+            "kernel q(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32) {{
+                grid cdiv(m, 64)
+                gx = view x : f32[{open}]
+                gy = view y : f32[m]
+                i = block_index
+                at = i*64 - 8 + iota 0 : i32[64]
+                row = subview gx[{}]
+                {access}
+            }}
+            mapping q {{ kernel: {mapping}warps 1 }}",
+            if open == "?" { "_" } else { "1, _" }
+        )
+    };
+    let masked = "store gy[i*64], load gx[at] : f32[64] where at >= 0";
+    let scattered = "store gy[i*64], full 0.0 : f32[64]
+        store gx[at], full 2.0 : f32[64] where at >= 0";
+    for (open, access, elements) in [
+        ("?", masked, 56),
+        ("?", scattered, 56),
+        ("?", "store gy[i*64], (load gx[i*64] : f32[64]) + 1.0", 64),
+        ("?, m", "store gy[i*64], load row[i*64] : f32[64]", 128),
+    ] {
+        for mapping in ["", "persistent, "] {
+            ends_at(&copied(open, access, mapping), &[("m", 64)], ("x", elements));
+        }
+    }
+    let scaled =
+        "kernel s(a: ptr<f16> align 16, w: ptr<f32> align 16, c: ptr<f32> align 16, m: i32, k: i32 % 64) {
+        grid cdiv(m, 64)
+        ga = view a : f16[m, k]
+        gw = view w : f32[?]
+        gc = view c : f32[m, 64]
+        i = block_index
+        zero = full 0.0 : f32[64, 64]
+        acc = for t in 0..cdiv(k, 64) carry x = zero {
+            ta = load ga[i*64, t*64] : f16[64, 64]
+            yield x + mma(zero, ta, trans(ta)) * (load gw[t] : f32)
+        }
+        store gc[i*64, 0], acc
+    }
+    mapping s { for t: pipeline 2, producers 1, consumers 1 }";
+    ends_at(scaled, &[("m", 64), ("k", 128)], ("w", 2));
+}
+
+/// Runs a text on an array that is as long as what its views may touch.
+fn ends_at(text: &str, sizes: &[(&str, i64)], (name, elements): (&str, u64)) {
+    let (kernel, mapping) = parsed(text);
+    let sizes = Sizes::of(&kernel, sizes).expect("sizes");
+    let mut validation = Validation::open(&kernel, &mapping, sizes).expect("a problem");
+    for operand in validation.operands.iter_mut().filter(|o| o.name == name) {
+        (operand.elements, operand.from_memory) = (elements, None);
+    }
+    let data = Data::new(&validation.operands, Style::Integers, 7);
+    let problem = Reference::of(validation, data).unwrap_or_else(|e| panic!("{text}: {e}"));
+    right(&problem, &made(&kernel, &mapping), &FEW_ORDERS, (2, 0.0), text);
 }

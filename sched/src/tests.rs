@@ -1,6 +1,6 @@
 //! Tests of schedules as data, without their expansion: rings, depths, staging slots, deferral.
 
-use crate::{Graph, SchedError, do_modulo, do_schedule, do_smem};
+use crate::{Graph, SchedError, declines_deferral, do_modulo, do_schedule, do_smem};
 use smallvec::smallvec;
 use warplift_ir::Bump;
 use warplift_ir::Deadline;
@@ -300,9 +300,11 @@ fn a_trip_count_of_each_tile_keeps_deferral() {
 #[test]
 fn deferral_is_declined_with_its_reason() {
     let reason = |shape: Shape| {
-        let (s, _) = scheduled(&shape);
-        assert!(s.deferral.is_none());
-        s.remarks.join(" ")
+        assert!(scheduled(&shape).0.deferral.is_none());
+        let bump = Bump::new();
+        let program = gemm(&shape, &bump);
+        let graph = Graph::built(&program.func);
+        declines_deferral(&program, &graph, &SM90A, &[]).expect("a reason")
     };
     assert!(reason(Shape { chunks: 0, ..GEMM }).contains("nothing is stored"));
     let large = reason(Shape { regs: 192, ..GEMM });

@@ -261,11 +261,10 @@ fn walk_blocks(
     let started = f64::from(blocks) * target.estimates.block_start_cycles;
     let end = end.max(walks.updating(grid, &walked)?).max(started);
     let memory = floor.memory * slowdown + again / rate;
-    let start = target.estimates.start_cycles;
     let overlap = overlapping(scheduled, manifest, &walked, (end, memory), target);
     let prediction = Prediction {
         clock: Clock::default(),
-        cycles: start + end.max(memory),
+        cycles: target.estimates.start_cycles + end.max(memory),
         overlap,
         pdl: scheduled.launch.pdl,
         block: first.together,

@@ -390,11 +390,12 @@ impl Program<'_> {
         let last: i128 =
             extents.iter().zip(&strides).map(|(&e, &s)| i128::from(e - 1) * i128::from(s.max(0))).sum();
         // An unbounded view reaches as far as its accesses do.
-        if extents.iter().all(|&e| e > 0 && e != UNBOUNDED) {
+        let open = extents.contains(&UNBOUNDED);
+        if !open && extents.iter().all(|&e| e > 0) {
             let width = self.kernel.ty(self.kernel.result(inst)).elem().bits();
             self.memory.reach(buffer, i128::from(offset) * 8 + (last + 1) * i128::from(width));
         }
-        Ok(Val::View(Rc::new(View { buffer, offset, first: 0, extents, strides, fill })))
+        Ok(Val::View(Rc::new(View { buffer, offset, first: 0, extents, strides, fill, open })))
     }
 
     /// The array of a workspace: one for all blocks, and for the next launch on this memory.
@@ -418,7 +419,7 @@ impl Program<'_> {
         let bits = bits.filter(|&n| n <= MAX_SHARED).ok_or(Undefined("a shared array is too large"))?;
         let name = format!("{}'s shared array {}", self.kernel.name, inst.index());
         let buffer = self.memory.undefined(&name, (bits as usize).div_ceil(8));
-        Ok(Val::View(Rc::new(View { buffer, offset: 0, first: 0, extents, strides, fill: 0.0 })))
+        Ok(Val::View(Rc::new(View { buffer, offset: 0, first: 0, extents, strides, fill: 0.0, open: false })))
     }
 
     /// Counts this block at an element; whether it is the last one.
@@ -620,7 +621,7 @@ fn update(
 
 /// An access of an unbounded view says how far the view reaches.
 fn reach(memory: &mut Memory, view: &View, bit: i128, elem: Elem) {
-    if view.extents.contains(&UNBOUNDED) {
+    if view.open {
         memory.reach(view.buffer, bit + i128::from(elem.bits()));
     }
 }

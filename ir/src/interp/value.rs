@@ -32,6 +32,8 @@ pub(super) struct View {
     /// In elements.
     pub strides: SmallVec<[i64; 5]>,
     pub fill: f64,
+    /// Whether the array reaches as far as accesses do: the view, or the one that it is a part of, has an unbounded extent.
+    pub open: bool,
 }
 
 impl View {

@@ -494,6 +494,12 @@ impl Kernel {
         self.def(value).is_some_and(|inst| matches!(self.insts[inst].op, Op::Unbounded))
     }
 
+    /// Whether a view, or the one that it is a part of, has an extent of which nothing is known: no index along it is outside.
+    pub fn is_open(&self, view: Value) -> bool {
+        let whole = self.def(self.whole_view(view));
+        whole.is_some_and(|v| self.args(v)[1..].iter().any(|&extent| self.is_unbounded(extent)))
+    }
+
     /// The value of a constant scalar, looking through nothing but constants and resolved dims.
     pub fn int_const(&self, value: Value) -> Option<i64> {
         match self.insts[self.def(value)?].op {

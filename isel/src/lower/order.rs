@@ -19,6 +19,9 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
 use warplift_ir::tile::{AtomicOp, BinOp, Block, Inst, Op, Type, Value, ValueDef};
 
+/// The greatest distance between indices that counts: two of them differ by less than half of all numbers.
+const FARTHEST: i64 = 1 << 30;
+
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
 /// tiles count as one, because such tiles share no element. Atomic updates of one kind whose results nobody takes
 /// need no order among each other; others have the footprint of a store. An access of one thread has no layout. One by
@@ -144,7 +147,8 @@ impl Lower<'_, '_> {
         k.int_const(v).is_none() && k.any_inside(looped, makes)
     }
 
-    /// An index as another index plus a constant: what a text and its chunks add are one distance.
+    /// An index as another index plus a constant: what a text and its chunks add are one distance. Indices wrap around, so
+    /// a distance stays far from where two of them would meet again.
     fn moved(&self, index: Value) -> (Value, i64) {
         let (k, mut base, mut distance) = (self.k, index, 0i64);
         loop {
@@ -154,7 +158,10 @@ impl Lower<'_, '_> {
             else {
                 return (base, distance);
             };
-            (base, distance) = (rest, distance.wrapping_add(c));
+            let Some(sum) = distance.checked_add(c).filter(|sum| sum.abs() <= FARTHEST) else {
+                return (base, distance);
+            };
+            (base, distance) = (rest, sum);
         }
     }
 

@@ -81,6 +81,8 @@ struct Access<'k> {
     index: Vec<Rc<Term>>,
     first: Vec<Option<Value>>,
     extent: Vec<Rc<Term>>,
+    /// Whether nothing is known of the extent: no index is outside, also no negative one.
+    open: Vec<bool>,
 }
 
 impl<'k> Access<'k> {
@@ -95,6 +97,7 @@ impl<'k> Access<'k> {
             index: Vec::new(),
             first: Vec::new(),
             extent: Vec::new(),
+            open: Vec::new(),
         };
         let all: Vec<usize> = (0..rank).collect();
         for (d, &index) in indices.iter().enumerate() {
@@ -102,8 +105,9 @@ impl<'k> Access<'k> {
             let at = access.element(index, &all)?;
             access.index.push(if is_tile { at } else { at.plus(&place(d), 1) });
             access.first.push((!is_tile).then_some(index));
-            let extent = access.terms.of(window.extent(k, window.kept[d]))?;
-            access.extent.push(extent);
+            let extent = window.extent(k, window.kept[d]);
+            access.open.push(k.is_unbounded(extent));
+            access.extent.push(access.terms.of(extent)?);
         }
         Some(access)
     }
@@ -145,7 +149,8 @@ impl<'k> Access<'k> {
     /// Whether `x >= y` only says that an index is not negative.
     fn is_not_negative(&mut self, x: Value, y: Value, dims: &[usize]) -> bool {
         let Some((x, y)) = self.element(x, dims).zip(self.element(y, dims)) else { return false };
-        self.index.contains(&x) && y == Term::int(0)
+        let says = |d: usize| self.index[d] == x && !self.open[d];
+        (0..self.index.len()).any(says) && y == Term::int(0)
     }
 
     /// An element of a tile of integers, whose dimensions are these of the accessed one.

@@ -9,7 +9,7 @@
 //!                                        yield next
 //! ```
 //!
-//! Past the last tile the load is outside its view and gives the view's fill.
+//! Past the last tile the load is outside its view and gives the view's fill. So views without a known end are left alone.
 
 use super::persist::rename;
 use super::scalar_ops::scalar;
@@ -37,6 +37,7 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
             && plain
             && moves
             && read
+            && !k.is_open(view)
             && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
     };
     own.iter().filter(|&&i| loads_tile(k, i)).filter(fits).copied().collect()

@@ -8,7 +8,8 @@
 //!                                        yield x + mma(..) * s, r, u
 //! ```
 //!
-//! Past the last iteration the load is outside its view, or its number is not used.
+//! Past the last iteration the load is outside its view, or its number is not used. So views without a known end are left
+//! alone.
 
 use super::prefetch_next_tile::{carry, copies, is_arithmetic};
 use super::scalar_ops::ScalarOps;
@@ -48,7 +49,12 @@ pub(super) fn scales(k: &Kernel, body: Block) -> Vec<Inst> {
         let fixed = memory(k, view).is_some_and(|m| !written.contains(&m));
         let plain = k.args(inst).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()));
         let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, &inside));
-        is_scale(k, inst) && fixed && plain && moves && !is_coordinate(k, k.result(inst), own)
+        is_scale(k, inst)
+            && !k.is_open(view)
+            && fixed
+            && plain
+            && moves
+            && !is_coordinate(k, k.result(inst), own)
     };
     own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
 }

@@ -134,6 +134,6 @@ mod tests {
     fn only_an_open_validation_takes_such_arrays() {
         let kernel = parse_file(TEXT, "").unwrap().kernels.remove(0);
         let error = Validation::new(&kernel, &Mapping::default(), Sizes::defaults(&kernel)).unwrap_err();
-        assert!(error.to_string().contains("line 3: the size of `x` comes from memory"), "{error}");
+        assert!(error.to_string().contains("line 3: the size of `x` follows from memory"), "{error}");
     }
 }

@@ -186,8 +186,7 @@ impl<'a> Validation<'a> {
     /// # Errors
     /// Sizes that the kernel lacks, extents that are unknown or too large.
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ValidationError> {
-        Problem::new(kernel, mapping, sizes.clone())?;
-        Self::open(kernel, mapping, sizes)
+        Ok(Self::of(kernel, Problem::new(kernel, mapping, sizes)?))
     }
 
     /// The same, also where extents of views come from memory. [`Self::check`] takes them from the data.
@@ -195,10 +194,13 @@ impl<'a> Validation<'a> {
     /// # Errors
     /// Sizes that the kernel lacks, extents that are negative or too large.
     pub fn open(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ValidationError> {
-        let Problem { resolved, sizes, operands } = Problem::open(kernel, mapping, sizes)?;
+        Ok(Self::of(kernel, Problem::open(kernel, mapping, sizes)?))
+    }
+
+    fn of(kernel: &'a Kernel, Problem { resolved, sizes, operands }: Problem) -> Self {
         let product = plain_product(&resolved, &sizes);
         let given = Given::default().completed(usual::usual(&resolved));
-        Ok(Self { kernel, resolved, sizes, operands, product, given })
+        Self { kernel, resolved, sizes, operands, product, given }
     }
 
     /// The same with contents of arrays that the user gives.
