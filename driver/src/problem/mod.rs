@@ -12,6 +12,7 @@ mod block_numbers;
 mod gathered;
 mod operands;
 mod placed;
+mod reached;
 mod sizes;
 mod touched;
 mod useful;
@@ -84,7 +85,7 @@ impl Problem {
 
     /// Makes arrays of unknown extents as long as what the launch can touch of them, if arguments alone say it.
     fn reach(&mut self) {
-        let ends = touched::reached(self);
+        let ends = reached::reached(self);
         for (operand, end) in self.operands.iter_mut().zip(ends) {
             if let Some(elements) = end.filter(|_| operand.from_memory.is_some()) {
                 (operand.elements, operand.from_memory) = (elements.max(operand.elements), None);

@@ -52,7 +52,8 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
             let through = |view: &Value| kernel.argument_of(*view).is_some_and(|of| of.value == p.value);
             match data.op {
                 Op::View { .. }
-                    if args[0] == p.value && (is_from_memory(kernel, inst) || is_unbounded(kernel, inst)) =>
+                    if args[0] == p.value
+                        && (is_from_memory(kernel, inst) || kernel.is_open(kernel.result(inst))) =>
                 {
                     operand.from_memory.get_or_insert(data.loc.line);
                 }
@@ -72,11 +73,6 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
         found.push(operand);
     }
     Ok(found)
-}
-
-/// Whether nothing bounds a view.
-pub(super) fn is_unbounded(kernel: &Kernel, view: Inst) -> bool {
-    kernel.args(view).iter().any(|&v| kernel.is_unbounded(v))
 }
 
 /// Whether arguments alone do not bound a view.

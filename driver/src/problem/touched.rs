@@ -10,12 +10,11 @@
 //! are gone through one by one.
 
 use super::gathered::{Places, gathered, plain};
-use super::operands::{is_from_memory, is_unbounded};
 use super::value_sets::{Cover, Numbers};
 use super::{Problem, extents, grid_of};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
-use warplift_ir::tile::{BinOp, Block, Inst, InstData, Kernel, MOST_INDEX, Op, ReduceOp, Value};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, ReduceOp, Value};
 
 /// Contents of arrays by name, as they lie in memory.
 type Arrays = BTreeMap<String, Vec<u8>>;
@@ -29,7 +28,7 @@ const KEPT: u64 = 1 << 15;
 const GRID: u32 = 3;
 
 /// A part of a view: what is covered of each dimension.
-type Part = Vec<Cover>;
+pub(super) type Part = Vec<Cover>;
 
 /// Bytes that are read and bytes that are written, by operand.
 pub fn touched(problem: &Problem, arrays: &Arrays) -> Vec<[f64; 2]> {
@@ -61,52 +60,15 @@ pub fn touched(problem: &Problem, arrays: &Arrays) -> Vec<[f64; 2]> {
     problem.operands.iter().enumerate().map(least).collect()
 }
 
-/// Elements from the start of each array to the last one that may be touched, for arrays with views whose extents are
-/// unknown; `None` for others, and where indices follow from memory.
-pub(super) fn reached(problem: &Problem) -> Vec<Option<u64>> {
-    let kernel = &problem.resolved;
-    let open = |view: Inst| is_unbounded(kernel, view);
-    let Some(grid) = kernel.insts.keys().any(open).then(|| grid_of(kernel, &problem.sizes)).flatten() else {
-        return vec![None; problem.operands.len()];
-    };
+/// Parts of an operand's views that are read or written, without repetition.
+pub(super) type Parts = FxHashMap<(usize, bool), BTreeSet<(Inst, Part)>>;
+
+/// Parts that a launch may touch, whatever its arrays hold.
+pub(super) fn parts(problem: &Problem, grid: [u64; 3]) -> Parts {
     let (arrays, gathered, mut parts) = Default::default();
     Visit::new(problem, (&arrays, &gathered), grid, &mut parts).run();
-    let end_of = |operand: usize| {
-        let own = parts.iter().filter(|((of, _), _)| *of == operand).flat_map(|(_, all)| all);
-        let mut all = own.filter(|(view, _)| open(*view)).peekable();
-        all.peek()?;
-        let name = &problem.operands[operand].name;
-        let pointer = kernel.params.iter().find(|p| p.name == *name)?.value;
-        let measured = |(view, data): (Inst, &InstData)| {
-            let own = matches!(data.op, Op::View { .. }) && kernel.args(view)[0] == pointer;
-            own && is_from_memory(kernel, view)
-        };
-        if kernel.insts.iter().any(measured) {
-            return None;
-        }
-        all.map(|(view, part)| part_end(problem, *view, part)).try_fold(0, |most, end| Some(end?.max(most)))
-    };
-    (0..problem.operands.len()).map(end_of).collect()
+    parts
 }
-
-/// The element behind the last one of a part; `None` where nothing says where the part ends.
-fn part_end(problem: &Problem, view: Inst, part: &Part) -> Option<u64> {
-    let kernel = &problem.resolved;
-    let Op::View { strided, .. } = kernel.insts[view].op else { return None };
-    let (bounds, strides) = extents(kernel, view, strided, &problem.sizes).ok()?;
-    let mut last = 0_i64;
-    for ((cover, &bound), &stride) in part.iter().zip(&bounds).zip(&strides) {
-        let end = cover.end().filter(|&end| end < MOST_INDEX || bound < MOST_INDEX)?;
-        if end == 0 {
-            return Some(0);
-        }
-        last = last.checked_add((end - 1).checked_mul(stride.max(0))?)?;
-    }
-    u64::try_from(last + 1).ok()
-}
-
-/// Parts of an operand's views that are read or written, without repetition.
-type Parts = FxHashMap<(usize, bool), BTreeSet<(Inst, Part)>>;
 
 fn bytes(problem: &Problem, parts: Option<&BTreeSet<(Inst, Part)>>) -> f64 {
     parts.into_iter().flatten().map(|(view, part)| part_bytes(problem, *view, part)).sum()

@@ -71,7 +71,7 @@ fn check_reads(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
     if Window::of(k, view).is_some_and(|w| w.fill(k) != 0.0) {
         return Err(IselError::at(k, load, "a packed array has zeros outside: its view has no `fill`"));
     }
-    if Window::of(k, view).is_some_and(|w| (0..w.rank()).any(|d| k.is_unbounded(w.extent(k, d)))) {
+    if k.is_open(view) {
         return Err(IselError::at(
             k,
             load,
