@@ -229,8 +229,9 @@ const SCHEDULE: &[Pass] = &[
     pass("schedule", "roles, rings and waits", |s| {
         let off = s.sched_off();
         let mut schedule = sched::do_schedule_without(s.program(), s.graph(), s.target, &off)?;
+        let declined = || sched::declines_deferral(s.program(), s.graph(), s.target, &off);
         // Results that are not held are computed and stored chunk by chunk.
-        if let Some(why) = sched::declines_deferral(s.program(), s.graph(), s.target, &off) {
+        if let Some(why) = schedule.deferral.is_none().then(declined).flatten() {
             return Err(CompileError::Declined { feature: Feature::Sched(Sched::Deferral), why });
         }
         schedule.remarks.append(&mut s.remarks);

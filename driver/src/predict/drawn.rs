@@ -8,9 +8,9 @@
 //!
 //! The first program is walked as if programs drew in turn. That gives the cycles of a copy of the role that draws, or of an
 //! instruction where threads draw. Where the text and given data tell what each tile computes, tiles take cycles by that. Else
-//! what this role issues for other tiles is counted without times: for each tile, or in a
-//! large launch for one of each run of tiles, whichever lies at a pseudorandom place in it. A regular choice would meet the
-//! same part of every row of tiles. Then all tiles are placed in the order of the counter.
+//! what this role issues for other tiles is counted without times: for each tile, or in a large launch for one of each run
+//! of tiles, whichever lies at a pseudorandom place in it. A regular choice would meet the same part of every row of tiles.
+//! Then all tiles are placed in the order of the counter.
 
 use super::unequal::Unequal;
 use super::walk::Program;

@@ -22,8 +22,9 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     let entry = k.entry;
     let written = written(k);
     // While the body is in its place: the order of its definitions decides.
-    let raster = if waits_for_blocks(k) { Raster::Linear } else { mapping.whole.raster };
-    let longest = longest(k, mapping, raster);
+    let waits = waits_for_blocks(k);
+    let raster = if waits { Raster::Linear } else { mapping.whole.raster };
+    let longest = if waits { None } else { longest(k, mapping) };
     let old = std::mem::take(&mut k.blocks[entry].insts);
     let footprint = footprint(k);
     let (outside, inside) = split(k, old, &written);
@@ -105,8 +106,8 @@ impl Taken {
 
 /// The dimension along which tiles get longer or shorter: programs that draw tiles begin with the longest. Bands keep their
 /// order, for the L2 cache.
-fn longest(k: &Kernel, mapping: &Mapping, raster: Raster) -> Option<(usize, Longest)> {
-    if !mapping.whole.counter || raster != Raster::Linear || waits_for_blocks(k) {
+fn longest(k: &Kernel, mapping: &Mapping) -> Option<(usize, Longest)> {
+    if !mapping.whole.counter || mapping.whole.raster != Raster::Linear {
         return None;
     }
     (0..k.grid.len()).find_map(|d| Some((d, longest_along(k, d as u8)?)))

@@ -25,6 +25,7 @@ impl Expand<'_, '_> {
     /// At the start of a tile's work: draws the tile after it, if computing threads draw.
     pub fn draw_ahead(&mut self, looped: Inst) {
         let ahead = !self.given.schedule.producer;
+        // The loops inside a tile come here too, and draw nothing.
         if let Some(drawn) = ahead.then(|| self.draw_tile(looped)).flatten() {
             self.own.drawn = Some(drawn);
         }
