@@ -3,6 +3,7 @@
 use super::*;
 use crate::enumerate::forms::COMPILED;
 use crate::kernels::{LIBRARY, find};
+use crate::predict::compile_and_predict;
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Epilogue, parse_file};
 
