@@ -157,7 +157,7 @@ pub mod prelude {
     pub use crate::{CompileError, Compiled, Context, Limits, Options, compile};
     pub use warplift_ir::interp;
     pub use warplift_ir::manifest::Manifest;
-    pub use warplift_ir::target::{SM90A, Target};
+    pub use warplift_ir::target::{H100, SM90A, Target};
     pub use warplift_ir::tile::{
         AtomicOp, BinOp, BuildError, CmpOp, Depth, Dim, Epilogue, Facts, Item, Kernel, KernelBuilder,
         KernelMapping, LoopMapping, Mapping, Module, Origin, ParseError, ParseErrors, Places, Raster,

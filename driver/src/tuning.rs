@@ -74,7 +74,7 @@ struct Key {
 
 impl Key {
     fn new(kernel: &Kernel, target: &Target, sizes: String) -> Self {
-        Self { kernel: hash(kernel), chip: target.arch.to_string(), build: BUILD.to_owned(), sizes }
+        Self { kernel: hash(kernel), chip: target.name.to_owned(), build: BUILD.to_owned(), sizes }
     }
 
     /// Whether sizes lie in the key's class.
@@ -363,7 +363,7 @@ mod tests {
             ("7 cycles", "nan us", "line 2: expected a time"),
             ("m=1,", "m=x,", "line 2: expected sizes"),
             ("mapping gemm {", "mapping gemm", "line 2: expected a mapping"),
-            ("\tsm_90a", "", "line 2: expected kernel, chip"),
+            ("\th200", "", "line 2: expected kernel, chip"),
         ] {
             let error = Tunings::parse(&good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

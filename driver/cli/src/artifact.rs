@@ -14,7 +14,6 @@ use std::time::Duration;
 use warplift::enumerate::Search;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::plural;
-use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping};
 use warplift::predict::Arrays;
 use warplift::problem::{Problem, Sizes};
@@ -54,7 +53,7 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
     let refused = |e| user(refusal(source, &e));
     let options = &Options { disable: source.disable.clone(), ..options.clone() };
     if let Some(mapping) = &source.mapping {
-        let compiled = warplift::compile(&source.kernel, mapping, &SM90A, options).map_err(refused)?;
+        let compiled = warplift::compile(&source.kernel, mapping, source.target, options).map_err(refused)?;
         return Ok(vec![(mapping.clone(), compiled)]);
     }
     // The chosen mapping is shown, or a proposed one if none compiles.
@@ -65,11 +64,11 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
     let grants = source.grants.clone();
     let arrays = Arc::new(arrays_of(source, &sizes)?);
     let search = Search { defines, grants, exhaustive, tuned, arrays, ..Search::default() };
-    let chosen = enumerate::choose(&source.kernel, &sizes, &SM90A, &hidden, &search);
-    let proposed = || enumerate::mappings(&source.kernel, &SM90A, &source.grants).into_iter().next();
+    let chosen = enumerate::choose(&source.kernel, &sizes, source.target, &hidden, &search);
+    let proposed = || enumerate::mappings(&source.kernel, source.target, &source.grants).into_iter().next();
     let one = chosen.as_ref().ok().map(|c| c.best.mapping.clone()).or_else(proposed);
     if let Some(mapping) = one.filter(|_| options.observer.is_some()) {
-        let _ = warplift::compile(&source.kernel, &mapping, &SM90A, options);
+        let _ = warplift::compile(&source.kernel, &mapping, source.target, options);
     }
     let chosen = chosen.map_err(refused)?;
     eprintln!("{chosen}\n{}", chosen.best.mapping);

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use warplift::cuda::{Arg, Buffer, Device, Kernel, Prepared};
 use warplift::enumerate;
 use warplift::ir::manifest::Manifest;
-use warplift::ir::target::SM90A;
 use warplift_lab::bench::choices::{PRODUCTS, Table, WEIGHTS, choices};
 use warplift_lab::bench::predicted::predictions;
 use warplift_lab::bench::{
@@ -206,7 +205,7 @@ fn candidates(
 /// One artifact for each proposed mapping.
 fn proposed(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<Vec<Artifact>> {
     let mut source = load(name, &args.choice)?;
-    let mut proposals = enumerate::mappings(&source.kernel, &SM90A, &source.grants);
+    let mut proposals = enumerate::mappings(&source.kernel, source.target, &source.grants);
     let chosen = proposals.len();
     proposals.splice(0..0, source.mapping.take());
     let given = proposals.len() - chosen;

@@ -4,11 +4,10 @@ use super::Tools;
 use super::artifact::write;
 use super::failure::{Outcome, user};
 use super::progress::Bar;
-use super::source::{Choice, Source, load};
+use super::source::{Chip, Choice, Source, load};
 use super::tuning_file::usual_tunings;
 use std::path::PathBuf;
 use warplift::bundle::{Bundle, Code, Making, SizeClass};
-use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
 use warplift::toolchain::PtxasOptions;
 use warplift::{Compiled, Options};
@@ -25,6 +24,8 @@ pub struct BundleArgs {
     /// What the mappings may ask of whoever launches them, as `compile --grant`.
     #[arg(long, value_name = "ARRAY:WORD")]
     grant: Vec<String>,
+    #[command(flatten)]
+    chip: Chip,
     /// A class of sizes, `m=1..64,n=4096,k=14336`: every integer argument, of which one may have a range; may be repeated.
     #[arg(long, value_name = "CLASS", required_unless_present = "show")]
     sizes: Vec<String>,
@@ -50,8 +51,13 @@ pub fn bundle(args: &BundleArgs, tools: &Tools) -> Outcome<()> {
         print!("{bundle}");
         return Ok(());
     }
-    let choice = Choice { kernel: args.kernel.clone(), grant: args.grant.clone(), ..Choice::default() };
-    let Source { kernel, grants, .. } = load(args.source.as_deref().unwrap_or_default(), &choice)?;
+    let choice = Choice {
+        kernel: args.kernel.clone(),
+        grant: args.grant.clone(),
+        chip: args.chip,
+        ..Choice::default()
+    };
+    let Source { kernel, grants, target, .. } = load(args.source.as_deref().unwrap_or_default(), &choice)?;
     let classes = args.sizes.iter().map(|text| SizeClass::parse(&kernel, text));
     let classes = classes.collect::<Result<Vec<_>, _>>().map_err(|e| user(e.to_string()))?;
     let found =
@@ -66,7 +72,7 @@ pub fn bundle(args: &BundleArgs, tools: &Tools) -> Outcome<()> {
     let bar = Bar::new(0, "samples");
     let progress = &mut |done, all| bar.set(done as u64, all as u64);
     let making = Making { code: &code, progress, tuned: usual_tunings(), grants };
-    let made = Bundle::make(&kernel, &classes, &SM90A, &Options::default(), making);
+    let made = Bundle::make(&kernel, &classes, target, &Options::default(), making);
     drop(bar);
     let made = made.map_err(|e| user(e.to_string()))?;
     if let Some(path) = &args.output {

@@ -10,7 +10,7 @@ use super::source::{Choice, SEED, Source, SourceArgs, load, remarked};
 use std::fs;
 use std::path::{Path, PathBuf};
 use warplift::ir::manifest::Manifest;
-use warplift::ir::target::SM90A;
+use warplift::ir::target::Target;
 use warplift::ir::tile::Mapping;
 use warplift::packing::kernel_text;
 use warplift::predict::{Arrays, Launch, Prediction, predict};
@@ -135,7 +135,7 @@ fn sized(source: Source, args: &CompileArgs) -> Outcome<Source> {
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     let options = Options { verify: args.verify, observer: args.dump.observer()?, ..Options::default() };
     if let Some(pass) = &args.start_after {
-        return put(args, &resumed(source, pass, &options)?, None, tools);
+        return put(args, &resumed(source, (pass, args.choice.chip.target()), &options)?, None, tools);
     }
     let source = sized(load(source, &args.choice)?, args)?;
     if let Some(pass) = &args.stop_after {
@@ -156,9 +156,9 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
 }
 
 /// Resumes from the state after a pass.
-fn resumed(file: &str, pass: &str, options: &Options) -> Outcome<Compiled> {
+fn resumed(file: &str, (pass, target): (&str, &Target), options: &Options) -> Outcome<Compiled> {
     let text = fs::read_to_string(file).map_err(|e| user(format!("reading {file}: {e}")))?;
-    let resumed = Context::default().resume(&text, Some(pass), &SM90A, options);
+    let resumed = Context::default().resume(&text, Some(pass), target, options);
     resumed.map_err(|e| user(format!("{file}: {e}")))
 }
 
@@ -243,7 +243,7 @@ fn explain_time(
         // Sizes that make no problem have no arrays; the prediction says what is wrong with them.
         let problem = Problem::new(kernel, mapping, sizes.clone());
         let arrays = problem.map_or(Ok(Arrays::new()), |p| given.arrays(&p.operands, SEED))?;
-        match predict(kernel, mapping, &SM90A, Launch { sizes: &sizes, arrays: &arrays }, &options) {
+        match predict(kernel, mapping, source.target, Launch { sizes: &sizes, arrays: &arrays }, &options) {
             Ok(prediction) => {
                 print!("{sizes}\n{prediction}");
                 first.get_or_insert(prediction);

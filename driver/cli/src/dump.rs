@@ -12,7 +12,6 @@ use super::failure::{Outcome, user};
 use super::source::{Source, refusal};
 use std::fs;
 use std::path::{Path, PathBuf};
-use warplift::ir::target::SM90A;
 use warplift::options::Seen;
 use warplift::passes::find;
 use warplift::{Context, Observer, Options};
@@ -82,9 +81,9 @@ pub fn state_after(source: &Source, pass: &str, options: &Options) -> Outcome<St
     };
     let problem = (&source.kernel, &mapping);
     let mut context = Context::default();
-    let compiled = context.compile(problem.0, problem.1, &SM90A, &options).is_ok();
+    let compiled = context.compile(problem.0, problem.1, source.target, &options).is_ok();
     let given_up = context.attempts().last().filter(|_| compiled).map_or(&[][..], |a| &a.without);
     let disable = [&options.disable[..], given_up].concat();
     let again = Options { disable, observer: None, ..options };
-    context.inspect(problem, &SM90A, &again, last, |state| state.text(pass)).map_err(refused)
+    context.inspect(problem, source.target, &again, last, |state| state.text(pass)).map_err(refused)
 }

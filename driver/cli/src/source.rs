@@ -5,7 +5,7 @@ use clap::Args;
 use std::fs;
 use std::path::Path;
 use warplift::enumerate::Grants;
-use warplift::ir::target::SM90A;
+use warplift::ir::target::{SM90A, Target};
 use warplift::ir::tile::{
     Item, Kernel, Loc, Mapping, Module, Origin, ParamData, Remark, Type, VerifyError, nearest, parse_file,
     render, verify, verify_mapping,
@@ -45,6 +45,29 @@ pub struct Choice {
     /// Disable an optimization; several separated by commas, or repeated.
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     pub disable: Vec<Feature>,
+    #[command(flatten)]
+    pub chip: Chip,
+}
+
+/// The chip for which choices and predictions are made.
+#[derive(Args, Clone, Copy, Default)]
+pub struct Chip {
+    /// The chip, h100 or h200, whose memory rates predictions and `--mapping auto` take; default: h200. Code runs on both.
+    #[arg(long, value_name = "CHIP", value_parser = named)]
+    chip: Option<&'static Target>,
+}
+
+impl Chip {
+    /// The chip.
+    pub fn target(self) -> &'static Target {
+        self.chip.unwrap_or(&SM90A)
+    }
+}
+
+fn named(name: &str) -> Result<&'static Target, String> {
+    let known = || Target::names().collect::<Vec<_>>().join(", ");
+    Target::named(name)
+        .ok_or_else(|| format!("`{name}` is no chip that this compiler knows; it knows {}", known()))
 }
 
 /// A text and its origin.
@@ -76,6 +99,8 @@ pub struct Source {
     pub data: Given,
     /// Whether it tries everything legal.
     pub exhaustive: bool,
+    /// The chip for which it is compiled.
+    pub target: &'static Target,
     /// Disabled optimizations.
     pub disable: Vec<Feature>,
     /// The kernel's text.
@@ -114,6 +139,7 @@ impl Source {
 /// # Errors
 /// No such kernel, mistakes in the text.
 pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
+    let target = choice.chip.target();
     let text = read(source)?;
     let module = parse(&text)?;
     let kernel = pick(&module, choice.kernel.as_deref(), source)?;
@@ -127,7 +153,7 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref(), &defines)?;
     if let Some(m) = &mut mapping {
         overlay(m, &defines);
-        verify_mapping(&kernel, m, &SM90A).map_err(|e| user(shown_all(&from, &e)))?;
+        verify_mapping(&kernel, m, target).map_err(|e| user(shown_all(&from, &e)))?;
     }
     let disable = choice.disable.clone();
     let grants = granted(&kernel, &module, &choice.grant)?;
@@ -137,6 +163,7 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
         mapping,
         defines,
         grants,
+        target,
         sizes,
         data: Given::default(),
         exhaustive,

@@ -11,7 +11,7 @@ use super::bench::times_of;
 use super::failure::{Failure, Outcome, user};
 use super::progress::Bar;
 use super::run::{Machine, leave_if_stuck};
-use super::source::{Choice, Source, load};
+use super::source::{Chip, Choice, Source, load};
 use super::tuning_file::usual_file;
 use rayon::prelude::*;
 use std::fmt::Write;
@@ -24,7 +24,6 @@ use tabled::settings::Style;
 use warplift::Options;
 use warplift::bundle::SizeClass;
 use warplift::enumerate::{Candidate, Search, choose};
-use warplift::ir::target::SM90A;
 use warplift::problem::Sizes;
 use warplift::toolchain::PtxasOptions;
 use warplift::tuning::{Took, Tunings, one_line};
@@ -46,6 +45,8 @@ pub struct TuneArgs {
     /// What a mapping may ask of whoever launches it, as `compile --grant`.
     #[arg(long, value_name = "ARRAY:WORD")]
     grant: Vec<String>,
+    #[command(flatten)]
+    chip: Chip,
     /// A class of sizes, `m=1..8,n=4096,k=4096`, which is tuned at its greatest sizes; may be repeated.
     #[arg(long, value_name = "CLASS", required = true)]
     size: Vec<String>,
@@ -109,7 +110,12 @@ struct Tried {
 /// # Errors
 /// Mistakes in the text or the sizes, no mapping that compiles, a tuning file that cannot be written.
 pub fn tune(args: &TuneArgs, tools: &Tools) -> Outcome<()> {
-    let choice = Choice { kernel: args.kernel.clone(), grant: args.grant.clone(), ..Choice::default() };
+    let choice = Choice {
+        kernel: args.kernel.clone(),
+        grant: args.grant.clone(),
+        chip: args.chip,
+        ..Choice::default()
+    };
     let source = load(&args.source, &choice)?;
     let classes = args.size.iter().map(|text| SizeClass::parse(&source.kernel, text));
     let classes = classes.collect::<Result<Vec<_>, _>>().map_err(|e| user(e.to_string()))?;
@@ -157,7 +163,8 @@ fn tune_class(
         ..Search::default()
     };
     let chosen = std::thread::scope(|s| {
-        let choosing = s.spawn(|| choose(&source.kernel, &sizes, &SM90A, &Options::default(), &search));
+        let choosing =
+            s.spawn(|| choose(&source.kernel, &sizes, source.target, &Options::default(), &search));
         while !choosing.is_finished() {
             stop.fetch_or(STOP.load(Ordering::Relaxed), Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(20));
@@ -243,7 +250,7 @@ fn record(source: &Source, class: &SizeClass, tried: &[Tried], file: &Path) -> O
         return Err(user(format!("{class}: nothing that ptxas takes as it is")));
     };
     let mut found = Tunings::default();
-    found.add(&source.kernel, &SM90A, &class.to_string(), &best.candidate.mapping, took);
+    found.add(&source.kernel, source.target, &class.to_string(), &best.candidate.mapping, took);
     found.write_into(file).map_err(|e| user(e.to_string()))
 }
 

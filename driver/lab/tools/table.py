@@ -107,7 +107,7 @@ def compile_all(options, jobs):
     """Compiles and assembles `(text, words, artifact)`; whether all succeeded."""
     def one(job):
         text, how, name = job
-        command = [options.warplift, "compile", text, *how, "--save", options.artifacts, "--as", name]
+        command = [options.warplift, "compile", text, *how, "--chip", options.chip, "--save", options.artifacts, "--as", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return name, done.returncode, done.stderr
 
@@ -203,7 +203,7 @@ def predict(options):
     table, path = family(options.family), pathlib.Path(options.out) / f"{options.family}.predicted.jsonl"
     with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8") as file:
         for name, sizes in rows(table):
-            command = [options.warplift, "explain", source(name, table["kernels"][name], folder)]
+            command = [options.warplift, "explain", source(name, table["kernels"][name], folder), "--chip", options.chip]
             command += words(table, name, sizes, options, folder)
             if not options.chosen:
                 known, data = given(name, sizes, folder, options.artifacts)
@@ -265,6 +265,7 @@ def parse():
         verb.add_argument("--chosen", action="store_true", help="the mapping that `auto` chooses for the size of each row")
     for name in ("build", "predict"):
         verbs.choices[name].add_argument("--warplift", default="warplift")
+        verbs.choices[name].add_argument("--chip", default="h200", help="the chip for which mappings are chosen and predicted")
     verbs.choices["predict"].add_argument("--out", default=".")
     verb = verbs.choices["run"]
     verb.add_argument("--out", default=".")

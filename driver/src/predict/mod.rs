@@ -261,7 +261,9 @@ fn walk_blocks(
     let started = f64::from(blocks) * target.estimates.block_start_cycles;
     let end = end.max(walks.updating(grid, &walked)?).max(started);
     let memory = floor.memory * slowdown + again / rate;
-    let overlap = overlapping(scheduled, manifest, &walked, (end, memory), target);
+    // Blocks that find other places than those of the launch before do their work as fast as without it.
+    let apart = resident == 1 || 2 * blocks <= target.multiprocessors;
+    let overlap = overlapping(scheduled, manifest, &walked, (end, memory, apart), target);
     let prediction = Prediction {
         clock: Clock::default(),
         cycles: target.estimates.start_cycles + end.max(memory),
@@ -290,27 +292,26 @@ fn walk_blocks(
 
 /// Cycles that overlap the launch before in a stream of such launches, whose blocks and device memory take so long. Device
 /// memory is idle from the end of one launch to the wait's end in the next, so its own time overlaps only as far as copies
-/// before the wait fill shared memory.
+/// before the wait fill shared memory. A launch that copies nothing before the wait only begins earlier, and gains
+/// nothing unless its blocks stay `apart` from those of the launch before.
 fn overlapping(
     scheduled: &Scheduled<'_>,
     manifest: &Manifest,
     walked: &Walked,
-    (end, memory): (f64, f64),
+    (end, memory, apart): (f64, f64, bool),
     target: &Target,
 ) -> f64 {
     let estimates = &target.estimates;
-    let hides = match walked.before_wait.filter(|_| scheduled.launch.pdl) {
-        Some(cycles) => cycles + estimates.start_cycles - estimates.overlapped_start_cycles,
-        None => {
-            return if memory < end { estimates.start_cycles - estimates.streamed_start(end) } else { 0.0 };
-        }
+    let streamed = estimates.start_cycles - estimates.streamed_start(end);
+    let waits = walked.before_wait.filter(|_| scheduled.launch.pdl);
+    let early = scheduled.launch.arguments.iter().any(|a| a.before_wait);
+    let (Some(cycles), true) = (waits, early) else {
+        let saved = if waits.is_some() && apart { estimates.pdl_saved_cycles } else { 0.0 };
+        return if memory < end { streamed + saved } else { 0.0 };
     };
-    let early = match scheduled.launch.arguments.iter().any(|a| a.before_wait) {
-        true => {
-            f64::from(manifest.dynamic_shared * target.multiprocessors) / target.rates.memory_bytes_per_cycle
-        }
-        false => 0.0,
-    };
+    let hides = cycles + estimates.start_cycles - estimates.overlapped_start_cycles;
+    let early =
+        f64::from(manifest.dynamic_shared * target.multiprocessors) / target.rates.memory_bytes_per_cycle;
     end.max(memory) - (end - hides).max(memory - early.min(hides))
 }
 

@@ -1,4 +1,4 @@
-//! `sm_90a`: H100 and H200.
+//! `sm_90a`: H100 and H200. Their multiprocessors are the same, their memories are not (module `h100`).
 //!
 //! Latency and interval in cycles as they stand here are the architecture's usual figures, by hand. Where
 //! the driver's microbenchmarks have measured a row, their figure (module `sm90a_cycles`) replaces the
@@ -12,8 +12,15 @@ use super::{
     literals,
 };
 
-/// H100 and H200.
-pub static SM90A: Target = Target {
+/// Hopper with the memory of an H200; what is not told for which chip it is compiled is compiled for this one.
+pub static SM90A: Target = H200;
+
+/// Hopper with the memory of an H100 SXM.
+pub static H100: Target =
+    Target { name: "h100", measured_on: super::h100::MEASURED_ON, rates: super::h100::RATES, ..H200 };
+
+const H200: Target = Target {
+    name: "h200",
     arch: Arch::new("sm_90a"),
     block_threads: 1024,
     resident_threads: 2048,
@@ -52,6 +59,7 @@ pub static SM90A: Target = Target {
         // Times of `a16w4` on layers of 10 blocks (docs/performance.md), by a line through k = 4096 and 14336: 1.06 to 1.38
         // us at k = 0, of which 1,900 cycles are the block's own begin and end.
         overlapped_start_cycles: 500.0,
+        pdl_saved_cycles: 650.0,
         block_start_cycles: 1.21,
         cluster_start_cycles: 1900.0,
         multicast_slowdown: 1.25,

@@ -1,7 +1,7 @@
 //! Predictions beside what was measured: how far the model can be trusted.
 //!
 //! ```text
-//!  measured.txt   kernel  sizes  figure  kind  date  mapping ──► predict ──► measured, predicted, ratio
+//!  measured.txt   kernel  sizes  figure  kind  date:chip  mapping ──► predict ──► measured, predicted, ratio
 //!                                                                             median and worst error
 //! ```
 
@@ -78,12 +78,12 @@ impl Table {
     ///
     /// # Errors
     /// A line that does not read, or a launch that cannot be predicted.
-    pub fn new(target: &Target) -> Result<Self, String> {
+    pub fn new() -> Result<Self, String> {
         let lines = MEASURED.iter().enumerate().flat_map(|(k, text)| text.lines().map(move |line| (k, line)));
         let mut known = Known::new();
         lines
             .filter(|(_, line)| !line.starts_with('#'))
-            .map(|(k, line)| row(line, k == 1, target, &mut known).map_err(|e| format!("{line}: {e}")))
+            .map(|(k, line)| row(line, k == 1, &mut known).map_err(|e| format!("{line}: {e}")))
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -107,17 +107,14 @@ impl Table {
 /// Predictions by kernel, sizes and words of the mapping: most launches were measured in both regimes.
 type Known<'l> = BTreeMap<Launch<'l>, Prediction>;
 
-/// A kernel, sizes, words of its mapping, and the features that it was measured without.
-type Launch<'l> = (&'l str, &'l str, &'l str, Vec<&'static str>);
+/// A kernel, sizes, words of its mapping, the features that it was measured without, and the chip.
+type Launch<'l> = (&'l str, &'l str, &'l str, Vec<&'static str>, &'static str);
 
-fn row<'l>(
-    line: &'l str,
-    elsewhere: bool,
-    target: &Target,
-    known: &mut Known<'l>,
-) -> Result<Predicted, String> {
+fn row<'l>(line: &'l str, elsewhere: bool, known: &mut Known<'l>) -> Result<Predicted, String> {
     let (fields, words) = split(line)?;
-    let [name, sizes, figure, kind, date] = fields;
+    let [name, sizes, figure, kind, when] = fields;
+    let (date, chip) = when.split_once(':').unwrap_or((when, SM90A.name));
+    let chip = Target::named(chip).ok_or_else(|| format!("`{chip}` is no chip"))?;
     let measured: f64 = figure.parse().map_err(|_| format!("`{figure}` is no number"))?;
     let kind = match kind {
         "counted" | "timed" => Kind::Cycles,
@@ -126,10 +123,10 @@ fn row<'l>(
         other => return Err(format!("`{other}` is no kind of figure")),
     };
     let without = SINCE.iter().filter(|(_, since)| date < *since).map(|f| f.0).collect();
-    let prediction = match known.entry((name, sizes, words, without)) {
+    let prediction = match known.entry((name, sizes, words, without, chip.name)) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
-            let prediction = predicted(entry.key(), target)?;
+            let prediction = predicted(entry.key(), chip)?;
             entry.insert(prediction)
         }
     };
@@ -189,7 +186,7 @@ fn text_of(name: &str) -> Result<(&str, String), String> {
     Ok((name, text))
 }
 
-fn predicted((name, sizes, words, without): &Launch<'_>, target: &Target) -> Result<Prediction, String> {
+fn predicted((name, sizes, words, without, _): &Launch<'_>, target: &Target) -> Result<Prediction, String> {
     let (name, text) = text_of(name)?;
     let module = parse_file(&text, "measured.tile").map_err(|e| e.to_string())?;
     let kernel = &module.kernel(name).ok_or("no such kernel")?;
@@ -200,12 +197,12 @@ fn predicted((name, sizes, words, without): &Launch<'_>, target: &Target) -> Res
     predict(kernel, mapping, target, &sizes, &options).map_err(|e| e.to_string())
 }
 
-/// All measurements with their predictions on the target of the measurements.
+/// All measurements with their predictions, each for the chip that it was taken on.
 ///
 /// # Errors
 /// As [`Table::new`].
 pub fn predictions() -> Result<Table, String> {
-    Table::new(&SM90A)
+    Table::new()
 }
 
 impl fmt::Display for Table {

@@ -20,8 +20,8 @@ fn empty(name: &str, frame: Frame) -> Case {
 /// Links of the chain in a turn.
 const LENGTH: u32 = 32;
 
-/// A chain of so many turns in every warp.
-fn working(turns: u32, pdl: bool, frame: Frame) -> Case {
+/// A chain of so many turns in every warp; `place` tells apart frames that are not full.
+fn working(turns: u32, place: &str, pdl: bool, frame: Frame) -> Case {
     let frame = Frame { pdl, ..frame };
     let build = builder(move |bump, name| {
         frame.build(
@@ -39,15 +39,33 @@ fn working(turns: u32, pdl: bool, frame: Frame) -> Case {
             },
         )
     });
-    let name = format!("launch.turns{turns}{}", if pdl { ".pdl" } else { "" });
+    let name = format!("launch.turns{turns}{place}{}", if pdl { ".pdl" } else { "" });
     Case::new(name, "launch", Reading::Launch, build).turns([turns, turns])
+}
+
+/// Launches that leave room for the next one's blocks, on other multiprocessors or beside their own, and such that do not.
+fn placed(whole: &Frame) -> Vec<Case> {
+    let mut list = Vec::new();
+    for blocks in [10, 66, 132] {
+        for kilobytes in [64, 200] {
+            let frame = Frame { blocks: Blocks::Count(blocks), shared: kilobytes << 10, ..whole.clone() };
+            let place = format!(".blocks{blocks}.{kilobytes}k");
+            list.extend(
+                [20, 50]
+                    .into_iter()
+                    .flat_map(|turns| [false, true].map(|pdl| working(turns, &place, pdl, frame.clone()))),
+            );
+        }
+    }
+    list
 }
 
 /// All of it.
 pub fn cases() -> Vec<Case> {
     let whole = Frame { warps: 12, blocks: Blocks::Each(1), ..Frame::default() };
     let full = Frame { shared: 200 << 10, ..whole.clone() };
-    let work = [100, 200].map(|turns| [false, true].map(|pdl| working(turns, pdl, full.clone())));
+    let work = [100, 200].map(|turns| [false, true].map(|pdl| working(turns, "", pdl, full.clone())));
+    let placed = placed(&whole);
     let mut list = vec![
         empty("one_warp", Frame::default()),
         empty("each_384_threads", whole.clone()),
@@ -57,5 +75,6 @@ pub fn cases() -> Vec<Case> {
         empty("four_each_384_threads", Frame { blocks: Blocks::Each(4), ..whole }),
     ];
     list.extend(work.into_iter().flatten());
+    list.extend(placed);
     list
 }

@@ -145,3 +145,37 @@ pub fn update_table(results: &Results) -> Result<String, String> {
         write!(out, "];\n\n/// The rates of units.\npub(super) const RATES: Rates = {};\n", rates(results)?);
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warplift_ir::target::H100;
+
+    /// The memory of an H100 is entered by hand: it is what was measured there, by the rules of the table.
+    #[test]
+    fn the_memory_of_an_h100_is_what_was_measured() {
+        let text = include_str!("../../../../../docs/microbenchmarks/h100.json");
+        let results: Results = serde_json::from_str(text).unwrap();
+        let entered = H100.rates;
+        let fields = [
+            ("store_bytes_per_cycle", entered.store_bytes_per_cycle),
+            ("cache_bytes_per_cycle", entered.cache_bytes_per_cycle),
+            ("memory_bytes_per_cycle", entered.memory_bytes_per_cycle),
+            ("cache_latency", entered.cache_latency),
+            ("memory_latency", entered.memory_latency),
+            ("memory_load_latency", entered.memory_load_latency),
+            ("memory_copy_latency", entered.memory_copy_latency),
+            ("memory_shared_rate", entered.memory_shared_rate),
+        ];
+        for (name, value) in fields {
+            let (_, of) = RATE_FIELDS.iter().find(|f| f.0 == name).unwrap();
+            let measured = of(&results).unwrap();
+            assert!((measured - value).abs() < 0.06, "{name}: {value}, measured {measured}");
+        }
+        let shares = cache_shares(&results);
+        for (blocks, value) in entered.cache_shares {
+            let measured = shares.iter().find(|s| s.0 == blocks).unwrap().1;
+            assert!((measured - value).abs() < 0.06, "{blocks} blocks: {value}, measured {measured}");
+        }
+    }
+}
