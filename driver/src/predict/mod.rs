@@ -27,6 +27,7 @@
 
 mod accesses;
 mod barriers;
+mod boxes;
 mod drawn;
 mod facts;
 mod floor;

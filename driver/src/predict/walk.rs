@@ -5,6 +5,7 @@ mod execute;
 
 use super::accesses::Accesses;
 use super::barriers::Barriers;
+use super::boxes::Boxes;
 use super::facts::{Facts, read_facts};
 use super::guesses::Guesses;
 use super::launched::{Contents, Launch};
@@ -42,6 +43,7 @@ pub struct Program<'s, 'a> {
     target: &'s Target,
     sizes: &'s Sizes,
     contents: Contents<'s>,
+    boxes: Boxes,
     grid: [i64; 3],
     /// What tells its blocks apart beyond what a warp computes.
     unequal: Option<&'s Unequal<'s>>,
@@ -57,7 +59,8 @@ impl<'s, 'a> Program<'s, 'a> {
         let roles = scheduled.roles.iter().map(|r| read_facts(&r.func, target)).collect();
         let names = scheduled.launch.params.iter().map(argument);
         let contents = Contents::new(names, launch.arrays);
-        Self { scheduled, target, sizes: launch.sizes, contents, grid, unequal: None, setup, roles }
+        let boxes = Boxes::new(&scheduled.launch.params, launch.sizes);
+        Self { scheduled, target, sizes: launch.sizes, contents, boxes, grid, unequal: None, setup, roles }
     }
 
     /// With what tells its blocks apart.

@@ -283,6 +283,10 @@ pub struct Estimates {
     /// Least cycles of the box of a tensor load, however small. (Measured on an H100: boxes of 8 and of 16 rows of 128 bytes,
     /// eight to a barrier. With a barrier for each box, whoever waits takes 63 cycles.)
     pub copy_box_cycles: f64,
+    /// Bytes of boxes that lie outside the array, in a cycle, while all multiprocessors load such boxes; one alone loads them like others.
+    /// (Measured on an H100, boxes of 128 rows of which 32, 64 and 127 are outside: 11.2 to 17.1; a convolution whose weights' boxes
+    /// are half outside: 10.7.)
+    pub outside_bytes_per_cycle: f64,
     /// Slowdown for each 1000 rows and columns that a wave of tiles reads. The cause is power, not stalls.
     pub footprint_slowdown: f64,
     /// Slowdown of tiles with 128 columns against 256. Narrower instructions read the left operand more often.
@@ -515,6 +519,12 @@ impl Target {
         let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
         let least = self.estimates.copy_box_cycles.max(part * rows * self.estimates.cache_row_cycles);
         self.rates.copy(bytes, rows).max(least)
+    }
+
+    /// Cycles more for so many bytes of a box that lie outside the array, while so many multiprocessors load.
+    pub fn zeros_beside(&self, bytes: f64, multiprocessors: u32) -> f64 {
+        let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
+        part * bytes / self.estimates.outside_bytes_per_cycle
     }
 
     /// Bytes of shared memory of each block if `blocks` blocks share one multiprocessor.

@@ -73,6 +73,7 @@ const H200: Target = Target {
         epilogue_cycles: [600.0, 2050.0, 8700.0],
         cache_row_cycles: 1.5,
         copy_box_cycles: 19.2,
+        outside_bytes_per_cycle: 14.0,
         footprint_slowdown: 0.0023,
         narrow_slowdown: 0.06,
         shallow_slowdown: 1.16,

@@ -128,9 +128,10 @@ impl<'a> Walk<'_, '_, 'a> {
 
     fn copy(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
         let Attr::Tma(tma) = data.attr else { return };
-        let mut coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
-        let place =
-            coordinates.try_fold(0, |at: i64, &v| Some(at.wrapping_mul(SPREAD) ^ warp.known[v].value?));
+        let coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
+        let coordinates = coordinates.map(|&v| warp.known[v].value);
+        let place = coordinates.clone().try_fold(0, |at: i64, v| Some(at.wrapping_mul(SPREAD) ^ v?));
+        let outside = self.program.boxes.outside(tma.map, coordinates) * f64::from(tma.bytes);
         let bytes = f64::from(tma.bytes);
         // A bulk copy has an address, and no map.
         let bulk = data.op == Opcode::BulkLoad;
@@ -153,8 +154,10 @@ impl<'a> Walk<'_, '_, 'a> {
             warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
             return;
         }
-        let (rows, beside) = (if bulk { 1.0 } else { self.rows(tma.map) }, self.scene.multiprocessors);
-        let cycles = self.target.copy_beside(bytes, rows, beside) * units.blocks();
+        let (rows, beside) = (self.program.boxes.rows(tma.map), self.scene.multiprocessors);
+        let rows = if bulk { 1.0 } else { rows };
+        let zeros = self.target.zeros_beside(if bulk { 0.0 } else { outside }, beside);
+        let cycles = (self.target.copy_beside(bytes, rows, beside) + zeros) * units.blocks();
         let begins = units.take(Unit::Tma, start, cycles);
         // What the block asks for the first time comes from device memory.
         let latency = if fresh {
@@ -166,14 +169,6 @@ impl<'a> Walk<'_, '_, 'a> {
         let end = begins + cycles + latency;
         let received = u32::max(tma.multicast.count_ones(), 1) * tma.bytes;
         self.barriers.update(warp.arg(data, 1), 0, -i64::from(received), end);
-    }
-
-    /// Rows of the box of a tensor map; a bulk copy is one row.
-    fn rows(&self, map: u32) -> f64 {
-        match self.program.scheduled.launch.params.get(map as usize) {
-            Some(Param::TensorMap(map)) => map.box_dims.iter().skip(1).map(|&n| f64::from(n)).product(),
-            _ => 1.0,
-        }
     }
 
     /// Everything that is issued, repeated over a fragment, and ready after its latency.

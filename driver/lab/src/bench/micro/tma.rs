@@ -69,6 +69,8 @@ pub struct Shape {
     pub boxes: u32,
     /// Each stage's column is read from memory first, as a page's number is: a word that nobody has read.
     pub listed: bool,
+    /// Rows of each box that lie outside the array, which has no others then.
+    pub outside: u32,
 }
 
 impl Shape {
@@ -81,13 +83,17 @@ impl Shape {
         self.bytes() * self.boxes * self.multicast
     }
 
+    fn array_rows(self) -> i64 {
+        if self.outside > 0 { i64::from(self.rows - self.outside) } else { ROWS }
+    }
+
     /// The map of its loads.
     pub fn map(self) -> TensorMap {
         TensorMap {
             base: "data".into(),
             offset: Expr::Const(self.offset.into()),
             element: "f16".into(),
-            dims: vec![Expr::Const(self.ground.pitch() / 2), Expr::Const(ROWS)],
+            dims: vec![Expr::Const(self.ground.pitch() / 2), Expr::Const(self.array_rows())],
             strides: vec![Expr::Const(self.ground.pitch())],
             box_dims: vec![self.inner / 2, self.rows],
             swizzle: self.swizzle,
@@ -112,7 +118,8 @@ impl Shape {
         let sharers = if self.sharers > 1 { format!(".sharers{}", self.sharers) } else { String::new() };
         let offset = if self.offset > 0 { format!(".offset{}", self.offset) } else { String::new() };
         let (Self { rows, inner, swizzle, .. }, stage) = (self, self.stage_name());
-        format!("rows{rows}.inner{inner}.swizzle{swizzle}{stage}{sharers}{offset}")
+        let outside = if self.outside > 0 { format!(".outside{}", self.outside) } else { String::new() };
+        format!("rows{rows}.inner{inner}.swizzle{swizzle}{stage}{sharers}{offset}{outside}")
     }
 
     /// What is unusual about a stage.
@@ -400,7 +407,16 @@ pub const fn shape(rows: u32, inner: u32, swizzle: u32) -> Shape {
         offset: 0,
         boxes: 1,
         listed: false,
+        outside: 0,
     }
+}
+
+/// Boxes of which a part lies outside the array, and the same rows without such a part; all blocks load them.
+fn outside() -> impl Iterator<Item = Shape> {
+    let shapes = [(shape(128, 128, 128), [0, 32, 64, 127]), (shape(128, 64, 64), [0, 32, 64, 127])];
+    let whole = [(shape(128, 128, 0), [0, 32, 64, 127]), (shape(16, 128, 128), [0, 4, 8, 15])];
+    let all = shapes.into_iter().chain(whole);
+    all.flat_map(|(s, rows)| rows.map(|outside| Shape { outside, sharers: 256, ..s }))
 }
 
 /// Small boxes of which several make a stage of 8 or 16 KB, as pages and gathered rows do.
@@ -447,6 +463,7 @@ pub fn cases() -> Vec<Case> {
         let shared = [2, 4, 8, 16].map(|sharers| Shape { sharers, ..s });
         list.extend(shared.map(|s| loads(s, 8, all, rate(s))));
     }
+    list.extend(outside().flat_map(|s| [one, all].map(|blocks| loads(s, 4, blocks, rate(s)))));
     list.extend(small_boxes().flat_map(|s| [one, all].map(|blocks| loads(s, 4, blocks, rate(s)))));
     list
 }
