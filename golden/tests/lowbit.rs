@@ -4,6 +4,7 @@
 use warplift::ir::machine::{RingFill, StageRelease};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::toolchain::{Fetch, PtxasOptions, Toolchain};
 use warplift::{Feature, Options, compile};
 use warplift_golden::given::{self, Given};
 use warplift_golden::library::reference;
@@ -272,6 +273,39 @@ fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
     let options = Options { disable: vec![roles], ..Options::default() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
     assert!(!compiled.ptx.contains("mma.sync") && compiled.ptx.contains("sub.rn.f16x2"));
+}
+
+/// Elements that cross words are converted in parts of any depth: registers hold the operand of one part, so ptxas
+/// serializes no product of seven warpgroups.
+#[test]
+fn parts_of_elements_that_cross_words() {
+    let tools = Toolchain::find_or_install(None, Fetch::default()).expect("the tools");
+    for (ty, cast) in [
+        ("u3", "cast(q, f16) - 4.0"),
+        ("i5", "cast(q, f16)"),
+        ("u6", "cast(q, f16) - 32.0"),
+        ("u7", "cast(q, f16) - 64.0"),
+        ("f5e2m2", "cast(q, f16)"),
+        ("f7e3m3", "cast(q, f16)"),
+    ] {
+        let (pointer, view) = (format!("ptr<{ty}>"), format!(": {ty}["));
+        let words = [("ptr<u4>", pointer.as_str()), (": u4[", &view), ("cast(q, f16) - 8.0", cast)];
+        let (kernel, _) = variant(&words);
+        for (tile, consumers, depth) in [([64, 16], 1, 16), ([128, 16], 1, 32), ([448, 16], 7, 32)] {
+            let (what, chunk) = (format!("{ty} {tile:?} {depth}"), format!(", chunk {depth}"));
+            let mapping = mapped(&kernel, tile, consumers, &chunk, "array w: packed, stream array s: staged");
+            let both = (kernel.clone(), mapping);
+            let [consumer, _] = roles(&both);
+            let (products, groups) =
+                (consumer.matches("wgmma.mma_async").count(), consumer.matches("wgmma.commit_group").count());
+            let atoms = tile[0] as usize / 64 / consumers as usize;
+            assert_eq!(products, groups * atoms * depth / 16, "{what}");
+            check(&what, &both, [13, 456, 256]);
+            let compiled = compile(&both.0, &both.1, &SM90A, &Options::default()).unwrap();
+            let assembled = tools.ptxas(&compiled.ptx, &PtxasOptions::default()).expect("right PTX");
+            assert_eq!(assembled.slowdown(), None, "{what}: {}", assembled.log);
+        }
+    }
 }
 
 /// Parts of a group, several atoms of rows, several warpgroups, more slots than helpers and fewer, tiles in turn, sums that

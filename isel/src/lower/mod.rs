@@ -95,6 +95,8 @@ enum Low {
     Sum(fused_index_compare::Sum),
     /// A stage that a load has filled. Each use reads its part.
     Stage(Inst),
+    /// Narrow elements that share registers with others of a larger tile. Only conversions read them, from there.
+    Shared,
     /// In shared memory only, or without a use that needs a register.
     Elsewhere,
 }
@@ -436,8 +438,16 @@ impl<'k, 'a> Lower<'k, 'a> {
                 let new = NewInst::new(Opcode::Mov, &[s], &[Ty::frag(regs as u16)]);
                 Ok(self.at().value(new.maps([IndexMap::Whole].into_iter().collect())))
             }
+            Some(Low::Shared) => self.would_part(self.k.ty(v).elem()),
             _ => self.error(format!("operand {} has no version in registers", self.named(v))),
         }
+    }
+
+    /// Refuses to take elements out of the registers that they share with others.
+    fn would_part<T>(&self, elem: Elem) -> Result<T> {
+        self.error(format!(
+            "elements of {elem} that share a register would part: `cast` to 16 or 32 bits before"
+        ))
     }
 
     /// The launch information.

@@ -23,10 +23,11 @@
 
 use super::{Low, Lower};
 use crate::Result;
+use crate::plan::crosses_words;
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Op, Value};
+use warplift_ir::tile::{Dim, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
 /// f32 bits of 2^23: an integer below 2^23 in the low bits adds itself.
@@ -132,6 +133,18 @@ pub(super) fn bit_offset(elem: Elem, to: Half, pair: [u16; 2], halfwords: bool) 
     }
 }
 
+/// The tile in whose registers narrow elements lie, and where they begin in it: parts of a tile share registers where its
+/// elements cross words.
+fn whole(k: &Kernel, v: Value) -> (Value, Vec<u64>) {
+    let def = k.def(v).filter(|_| crosses_words(k.ty(v).elem().bits()));
+    let Some((Op::Slice(offsets), args)) = def.map(|d| (&k.insts[d].op, k.args(d))) else {
+        return (v, vec![0; k.ty(v).shape().map_or(0, |s| s.dims().len())]);
+    };
+    let (of, from) = whole(k, args[0]);
+    let at = |(o, f): (&Dim, u64)| f + u64::from(o.constant().unwrap_or(0));
+    (of, offsets.iter().zip(from).map(at).collect())
+}
+
 /// Whether an element type is packed several to a register and converted here.
 pub(super) fn is_narrow(elem: Elem) -> bool {
     elem.bits() <= 8 && elem != Elem::Bool
@@ -200,10 +213,9 @@ impl Lower<'_, '_> {
         let elem = self.k.ty(arg).elem();
         let direct = Half::of(kind).takes(elem);
         let half = Half::of(if direct { kind } else { Elem::F16 });
-        let fragment = self.materialize(arg, arg)?;
-        let from = self.plan.layout(self.k, arg)?.clone();
-        let to = self.plan.layout(self.k, result)?.clone();
-        let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
+        let table = self.narrow_table(result, arg)?;
+        let whole = whole(self.k, arg).0;
+        let fragment = self.materialize(whole, whole)?;
         let mut source = Source::new(fragment, elem, half);
         source.masked_only = bias.is_none();
         let mut parts = Vec::new();
@@ -217,16 +229,22 @@ impl Lower<'_, '_> {
         Ok(if direct { r } else { self.repack(Elem::F16, r, kind, regs) })
     }
 
+    /// The element of a narrow tile, or of the tile in whose registers it lies, that each element of another tile is.
+    pub(super) fn narrow_table(&self, to: Value, narrow: Value) -> Result<Vec<u16>> {
+        let (whole, from) = whole(self.k, narrow);
+        let [a, b] = [whole, to].map(|v| self.plan.layout(self.k, v));
+        self.element_table(a?, b?, |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
+    }
+
     /// A tile of narrow integers as one of words.
     ///
     /// # Errors
     /// The layouts do not match.
     pub(super) fn narrow_to_word(&mut self, result: Value, arg: Value) -> Result<machine::Value> {
         let elem = self.k.ty(arg).elem();
-        let fragment = self.materialize(arg, arg)?;
-        let from = self.plan.layout(self.k, arg)?.clone();
-        let to = self.plan.layout(self.k, result)?.clone();
-        let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
+        let table = self.narrow_table(result, arg)?;
+        let whole = whole(self.k, arg).0;
+        let fragment = self.materialize(whole, whole)?;
         let mut source = Source::new(fragment, elem, Half::of(Elem::F16));
         let parts: Vec<machine::Value> = table.iter().map(|&e| self.word_of(&mut source, e)).collect();
         let regs = parts.len() as u16;

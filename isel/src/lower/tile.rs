@@ -8,6 +8,7 @@ use super::bytes::is_to_bytes;
 use super::half::PAIR_LOW;
 use super::{Low, Lower};
 use crate::Result;
+use crate::plan::crosses_words;
 use crate::rows::{binary_row, float_bits, fma_row, is_half, kind, natural, unary_row};
 use crate::takes;
 use crate::takes::is_long;
@@ -470,6 +471,10 @@ impl Lower<'_, '_> {
         let table = self.element_table(&from, &to, source)?;
         let elem = self.k.ty(result).elem();
         let Some(mut table) = register_table(elem, &table) else {
+            if crosses_words(elem.bits()) {
+                self.env.insert(result, Low::Shared);
+                return Ok(());
+            }
             let r = self.pick_halves(elem, arg, &table)?;
             self.env.insert(result, r);
             return Ok(());
@@ -537,9 +542,7 @@ impl Lower<'_, '_> {
             return self.refuse_tiles(elem);
         }
         if elem.bits() != 16 || !table.len().is_multiple_of(2) {
-            return self.error(format!(
-                "elements of {elem} that share a register would part: `cast` to 16 or 32 bits before"
-            ));
+            return self.would_part(elem);
         }
         let x = self.materialize(arg, arg)?;
         let mut made: Vec<(&[u16], machine::Value)> = Vec::new();

@@ -204,8 +204,7 @@ impl Lower<'_, '_> {
     /// The bit offset of an operand's fields. Registers alternate between rows of an atom's upper half and of its
     /// lower half. `None` if the offsets do not follow this pattern.
     fn bit_offset_by_half(&self, to: Value, from: Value) -> Option<[u32; 2]> {
-        let [a, b] = [from, to].map(|v| self.plan.layouts[v].as_ref());
-        let table = self.element_table(a?, b?, <[u64]>::to_vec).ok()?;
+        let table = self.narrow_table(to, from).ok()?;
         let elem = self.k.ty(from).elem();
         let pairs = table
             .chunks_exact(2)

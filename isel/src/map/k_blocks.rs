@@ -34,28 +34,7 @@ fn splits(k: &Kernel, inst: Inst, width: u32) -> Option<(u32, u32)> {
     let left = *k.args(inst).get(1).filter(|_| matches!(k.insts[inst].op, Op::Mma { .. }))?;
     let computed = !matches!(k.insts[k.def(left)?].op, Op::Load | Op::Trans(_));
     let depth = k.ty(left).shape()?.extents()?.get(1).copied()?;
-    let width = whole_words(k, left, depth, width).filter(|_| computed)?;
-    (depth > width).then_some((depth, width))
-}
-
-/// The least multiple of a width at which a thread's elements of a block fill whole words, also for types whose
-/// elements cross words. A thread holds half of each of its rows.
-fn whole_words(k: &Kernel, left: Value, depth: u32, width: u32) -> Option<u32> {
-    let mut odd = Vec::new();
-    crossing(k, left, &mut odd);
-    let fits = |w: &u32| depth.is_multiple_of(*w) && odd.iter().all(|bits| (w / 2 * bits).is_multiple_of(32));
-    (1..=depth.checked_div(width)?).map(|n| n * width).find(fits)
-}
-
-/// Widths of loaded elements that cross words.
-fn crossing(k: &Kernel, v: Value, found: &mut Vec<u32>) {
-    let Some(def) = k.def(v) else { return };
-    let bits = k.ty(v).elem().bits();
-    match k.insts[def].op {
-        Op::Load if !bits.is_power_of_two() => found.push(bits),
-        Op::Load => {}
-        _ => k.args(def).iter().for_each(|&a| crossing(k, a, found)),
-    }
+    (computed && depth > width && depth.is_multiple_of(width)).then_some((depth, width))
 }
 
 /// All blocks but the last one. The instruction itself becomes the last.

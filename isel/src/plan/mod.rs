@@ -60,6 +60,7 @@ pub use convert::{cell_bits, choose};
 pub(crate) use cost::least_products;
 pub use cost_summary::{Cost, Outcome, SearchSummary, Tried};
 pub use fill::{STORE_BITS, fill_layout};
+pub(crate) use propagate::crosses_words;
 pub use propagate::slice_layout;
 pub(crate) use search::CLEARLY;
 pub use touched::{Touched, touched};

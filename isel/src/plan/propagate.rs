@@ -35,7 +35,13 @@ pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape
     .ok_or_else(refuse)
 }
 
-/// The layout of a whole tile whose slice has the given one: further slices take further registers.
+/// Whether packed elements of this width cross words.
+pub(crate) fn crosses_words(bits: u32) -> bool {
+    bits < 8 && !bits.is_power_of_two()
+}
+
+/// The layout of a whole tile whose slice has the given one: further slices take further registers. Elements that cross
+/// words share registers with those of other slices: their last digit stays last, so pairs stand whole halfwords apart.
 pub(super) fn unsliced(
     k: &Kernel,
     inst: Inst,
@@ -53,13 +59,19 @@ pub(super) fn unsliced(
     let mut b = Builder::new(&outs);
     for &(axis, _) in layout.ins() {
         b = b.axis(axis);
-        for digit in layout.basis(axis) {
+        let digits = layout.basis(axis);
+        let last = usize::from(axis == Axis::Reg && crosses_words(k.ty(k.result(inst)).elem().bits()));
+        let (first, last) = digits.split_at(digits.len().saturating_sub(last));
+        for digit in first {
             b = b.add(axis, digit.extent, &digit.out);
         }
         for (d, (&p, &w)) in part.iter().zip(whole).enumerate().filter(|_| axis == Axis::Reg) {
             let mut column = vec![0; whole.len()];
             column[d] = u64::from(p);
             b = b.add(axis, u64::from(w / p), &column);
+        }
+        for digit in last {
+            b = b.add(axis, digit.extent, &digit.out);
         }
     }
     b.build().map_err(layout_error(k, inst))

@@ -9,6 +9,7 @@
 use super::Ways;
 use super::cost::Model;
 use super::packed::packed_tile;
+use super::propagate::crosses_words;
 use super::types::{ACCESS_WORDS, COPY_BYTES, Plan, Staged, StagedFill, WORD, in_memory};
 use crate::facts::is_multiple;
 use crate::tiles::{acquired, array, extents, layout_error, loads_tile, memory, unit_dim, written};
@@ -25,15 +26,19 @@ const FEW: u64 = 8;
 /// Widest element of a tensor copy, in bytes.
 const MAX_UNIT_BITS: u32 = 64;
 
-/// The order of narrow elements in which two that become one register of halves stand an odd number of halfwords
-/// apart, so one mask extracts both. The first digit goes behind as many elements as fill that distance: 16 bits, or
-/// the least multiple of 16 bits that whole elements fill.
+/// The order of narrow elements in which two that become one register of halves stand whole halfwords apart, so one mask
+/// extracts both. The first digit goes behind as many elements as fill 16 bits; elements that cross words fill them only
+/// in large numbers, so there it goes behind all others, also behind those of further parts ([`propagate::unsliced`]).
 ///
 /// # Errors
 /// As the layout's construction.
 pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32) -> Result<Layout> {
     let digits = layout.basis(Axis::Reg);
-    let apart = if bits < 8 { 16 >> bits.trailing_zeros() } else { 1u64 };
+    let apart = match bits {
+        _ if crosses_words(bits) => u64::MAX,
+        1..8 => u64::from(16 / bits),
+        _ => 1,
+    };
     let Some((first, rest)) = digits.split_first().filter(|(f, _)| f.extent == 2) else {
         return Ok(layout.clone());
     };
@@ -44,9 +49,6 @@ pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32)
         fits
     });
     let behind = behind.count();
-    if !16u32.is_multiple_of(bits) && before < apart {
-        return Ok(layout.clone());
-    }
     let order = rest[..behind].iter().chain([first]).chain(&rest[behind..]);
     let mut b = Builder::new(layout.outs()).axis(Axis::Reg);
     for d in order {
