@@ -80,11 +80,15 @@ impl Half {
         bit % (self.mantissa - bits + 1)
     }
 
-    /// How far a register must be shifted down, and the bit of a field at bit `p` of each half after that.
-    fn place(self, p: u32, bits: u32) -> (u32, u32) {
+    /// The bit of a field at bit `p` of each half after the register was shifted down, by 8 bits at most where that is
+    /// enough. Fields that are only masked alternate between two bits, for the rows of either half of an atom: those of a
+    /// half are all larger by the same power of two.
+    fn place(self, p: u32, bits: u32, masked_only: bool) -> u32 {
+        if masked_only {
+            return p % (2 * bits);
+        }
         let fits = |shift: &u32| p >= *shift && p - shift + bits <= self.mantissa;
-        let shift = [0, 8].into_iter().find(fits).unwrap_or(p);
-        (shift, p - shift)
+        p - [0, 8].into_iter().find(fits).unwrap_or(p)
     }
 }
 
@@ -120,13 +124,19 @@ pub(super) fn offset(elem: Elem) -> f64 {
 }
 
 /// The bit at which each field of a pair is masked, from the low end of its half. `halfwords`: whether pairs are taken from two
-/// halfwords.
-pub(super) fn bit_offset(elem: Elem, to: Half, pair: [u16; 2], halfwords: bool) -> [u32; 2] {
+/// halfwords; `masked_only`: whether they stay fields.
+pub(super) fn bit_offset(
+    elem: Elem,
+    to: Half,
+    pair: [u16; 2],
+    halfwords: bool,
+    masked_only: bool,
+) -> [u32; 2] {
     let bits = elem.bits();
     let [p, q] = pair.map(|e| u32::from(e) * bits);
     let separate = [p % 8, q % 8];
     match 16 % bits {
-        0 if q == p + 16 && p / 32 == q / 32 => [to.place(p % 32, bits).1; 2],
+        0 if q == p + 16 && p / 32 == q / 32 => [to.place(p % 32, bits, masked_only); 2],
         0 if separate.iter().all(|r| r + bits <= to.mantissa) => separate,
         _ if halfwords && p % 16 == q % 16 => [to.window(p % 16, bits); 2],
         _ => [0; 2],
@@ -377,7 +387,7 @@ impl Lower<'_, '_> {
     /// Fields whose width divides 16: if two are 16 bits apart, one mask extracts both.
     fn apart_by_half(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
         let (p, q, bits) = (s.at(low), s.at(high), s.elem.bits());
-        let up = bit_offset(s.elem, s.to, [low, high], self.plan.ways.halfwords);
+        let up = bit_offset(s.elem, s.to, [low, high], self.plan.ways.halfwords, s.masked_only);
         if s.word(low) == s.word(high) && q == p + 16 {
             let x = match p - up[0] {
                 0 => self.register(s, s.word(low)),

@@ -54,8 +54,8 @@ enum ZeroPoint {
     Rows(Value),
 }
 
-/// The key of a constant's MMA: block, constants, and loads with the steps of their depth.
-pub(super) type Key = (machine::Block, [u16; 2], Vec<(Inst, Range<u32>)>);
+/// The key of a constant's MMA: block, constants, the factor of its sums, and loads with the steps of their depth.
+pub(super) type Key = (machine::Block, [u16; 2], Option<u32>, Vec<(Inst, Range<u32>)>);
 
 /// A chain: MMAs one after the other into the same accumulators, which start at zero, with left operands of this
 /// kind.
@@ -85,18 +85,25 @@ impl Chain {
         matches!(self.zero_point, ZeroPoint::Constant(c) if c + offset == 0.0)
     }
 
-    /// The factored-out constant, in units of the fields of either half; `None` if an f16 is not exact.
-    fn constants(&self, elem: Elem) -> Option<[u16; 2]> {
-        let factor = match self.zero_point {
-            ZeroPoint::Constant(c) => -(offset(elem) + c),
-            ZeroPoint::Rows(_) => 1.0,
-        };
+    /// A constant in units of the fields of either half; `None` if an f16 does not hold it.
+    fn units(&self, constant: f64) -> Option<[u16; 2]> {
         let exact = |r: u32| {
-            let v = factor * 2f64.powi(LEAST + r as i32);
+            let v = constant * 2f64.powi(LEAST + r as i32);
             let half = half::f16::from_f64(v);
             (half.to_f64() == v).then_some(half.to_bits())
         };
         Some([exact(self.bit_offset[0])?, exact(self.bit_offset[1])?])
+    }
+
+    /// What the second MMA multiplies by, and the factor that its sums lack: none, or the constant that an f16 does not
+    /// hold.
+    fn constants(&self, elem: Elem) -> Option<([u16; 2], Option<f64>)> {
+        let ZeroPoint::Constant(c) = self.zero_point else { return Some((self.units(-1.0)?, None)) };
+        let factor = -(offset(elem) + c);
+        match self.units(factor) {
+            Some(units) => Some((units, None)),
+            None => Some((self.units(1.0)?, Some(factor))),
+        }
     }
 }
 
@@ -196,6 +203,11 @@ impl Lower<'_, '_> {
         };
         let from = *k.args(cast).first().filter(|_| matches!(k.insts[cast].op, Op::Cast))?;
         let elem = k.ty(from).elem();
+        if let ZeroPoint::Constant(c) = zero_point
+            && !is_exact(elem, c)
+        {
+            return None;
+        }
         let held = loaded(k, from).is_none_or(|l| !k.attrs[l.load].in_parts);
         let narrow = is_narrow(elem) && elem.is_int() && elem.bits() <= MOST_BITS;
         (held && narrow).then_some((from, zero_point))
@@ -208,7 +220,7 @@ impl Lower<'_, '_> {
         let elem = self.k.ty(from).elem();
         let pairs = table
             .chunks_exact(2)
-            .map(|p| bit_offset(elem, Half::of(Elem::F16), [p[0], p[1]], self.plan.ways.halfwords));
+            .map(|p| bit_offset(elem, Half::of(Elem::F16), [p[0], p[1]], self.plan.ways.halfwords, true));
         let each: Vec<u32> = pairs.map(|[p, q]| (p == q).then_some(p)).collect::<Option<_>>()?;
         let halves = [*each.first()?, *each.get(1)?];
         each.chunks(2).all(|c| c == halves).then_some(halves)
@@ -249,10 +261,12 @@ impl Lower<'_, '_> {
     fn zero_point_sum(&mut self, chain: &Chain) -> Result<machine::Value> {
         let k = self.k;
         // The key under which it was found.
-        let constants = chain.constants(k.ty(chain.operands[0].1).elem()).unwrap_or_default();
+        let (constants, factor) = chain.constants(k.ty(chain.operands[0].1).elem()).unwrap_or_default();
         let rights = chain.products.iter().map(|&p| self.right_matrices(p)).collect::<Result<Vec<_>>>()?;
         let loads = chain.products.iter().filter_map(|&p| Some(loaded(k, k.args(p)[2])?.load));
-        let key = (self.block, constants, loads.zip(rights.iter().map(|r| r.1.clone())).collect::<Vec<_>>());
+        let bits = factor.map(|f| (f as f32).to_bits());
+        let key =
+            (self.block, constants, bits, loads.zip(rights.iter().map(|r| r.1.clone())).collect::<Vec<_>>());
         if let Some(made) = self.zero_points_made.iter().find(|m| m.0 == key) {
             return Ok(made.1);
         }
@@ -273,11 +287,17 @@ impl Lower<'_, '_> {
                 sums = self.at().value(new);
             }
         }
+        if let Some(bits) = bits {
+            let by = self.at_entry().imm(i64::from(bits as i32));
+            let args = [(sums, IndexMap::EACH), (by, IndexMap::Whole)];
+            sums = self.repeat(Opcode::MulF32, Attr::None, &args, n as u16 / 2);
+        }
         self.zero_points_made.push((key, sums));
         Ok(sums)
     }
 
-    /// The negative zero point of each row of a left operand, for both halves of every atom.
+    /// What fields are more than the left operand in each row, for both halves of every atom. The sums that it multiplies
+    /// are negative.
     fn rows_of(&mut self, product: Inst, offset: f64) -> Result<machine::Value> {
         let (k, p) = (self.k, &self.plan.products[&product]);
         let atom = p.k_steps as u16 * A_REGISTERS;
@@ -291,9 +311,12 @@ impl Lower<'_, '_> {
         };
         let regs = table.len() as u16;
         let wide = self.repeat(Opcode::LowF16, Attr::None, &[(x, IndexMap::Table(table.into()))], regs);
-        let from = self.at_entry().imm(i64::from((-offset as f32).to_bits()));
-        let args = [(from, IndexMap::Whole), (wide, IndexMap::EACH)];
-        Ok(self.repeat(Opcode::SubF32, Attr::None, &args, regs))
+        if offset == 0.0 {
+            return Ok(wide);
+        }
+        let more = self.at_entry().imm(i64::from((offset as f32).to_bits()));
+        let args = [(wide, IndexMap::EACH), (more, IndexMap::Whole)];
+        Ok(self.repeat(Opcode::AddF32, Attr::None, &args, regs))
     }
 
     /// An atom whose rows hold two constants along the whole depth, computed once at entry.
@@ -305,11 +328,20 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The zero point of an operand: a constant, or halves of which each row has one. It must be an integer whose
+/// Whether the differences of all integers of a type and a constant are halves, so the text's is not rounded.
+fn is_exact(elem: Elem, constant: f64) -> bool {
+    let least = -(offset(elem) as i32);
+    (least..least + (1 << elem.bits())).all(|q| {
+        let difference = f64::from(q) - constant;
+        half::f16::from_f64(difference).to_f64() == difference
+    })
+}
+
+/// The zero point of an operand: a constant, or halves of which each row has one. Those must be integers whose
 /// difference from the fields is exact in halves.
 fn zero_point_of(k: &Kernel, v: Value) -> Option<ZeroPoint> {
     if let Some(c) = constant(k, v) {
-        return (c.fract() == 0.0 && c.abs() <= MOST_LESS).then_some(ZeroPoint::Constant(c));
+        return (c.abs() <= MOST_LESS).then_some(ZeroPoint::Constant(c));
     }
     let column = k.ty(v).shape().and_then(|s| s.extents()).is_some_and(|e| e.len() == 2 && e[1] == 1);
     let def = k.def(v)?;
