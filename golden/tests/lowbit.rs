@@ -327,6 +327,24 @@ fn parts_of_elements_that_cross_words() {
     }
 }
 
+/// Threads wait for a transposed tile where they use it: all tiles of an iteration fill one ring.
+#[test]
+fn transposed_weights_wait_with_the_others() {
+    let turned = [
+        ("view w : u4[n, k]", "view w : u4[k, n]"),
+        ("load gw[i*BN, t*GROUP] : u4[BN, GROUP]", "trans(load gw[t*GROUP, i*BN] : u4[GROUP, BN])"),
+    ];
+    let zeros = zeros("f16");
+    let words = [&turned[..], &zeros].concat();
+    let rings = |words: &[(&str, &str)]| {
+        let (kernel, mapping) = narrow(words);
+        let compiled = compile(&kernel, &mapping, &SM90A, &Options::default()).unwrap();
+        compiled.explained.schedule.rings.len()
+    };
+    assert_eq!(rings(&words), rings(&zeros));
+    check("transposed weights, zero points", &narrow(&words), [13, 72, 384]);
+}
+
 /// Parts of a group, several atoms of rows, several warpgroups, more slots than helpers and fewer, tiles in turn, sums that
 /// something else reads, two products of the same tile: all sums exact.
 #[test]
