@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Mapping, operations, parse_file};
 use warplift::{CompileError, Options, compile};
+use warplift_golden::given::{self, Given};
 
 /// What an operation is tried on: floats `t`, integers `u`, a tile `w` of two dimensions, and products.
 const TRIES: &[(&[&str], &str)] = &[
@@ -197,5 +198,29 @@ fn casts_compile_as_the_page_says() {
         if let Err(e) = compile(&module.kernels[0], &mapping, &SM90A, &options) {
             panic!("the page says that {from} to {to} compiles: {e}");
         }
+    }
+}
+
+/// f32 lies between words and bf16: numbers beside the middle of two bf16 would be rounded twice.
+#[test]
+fn words_become_bf16_rounded_once() {
+    let middles = (0..23).flat_map(|up| [257i64, 259, 383, 385, 511].map(|m| m << up));
+    let beside = middles.flat_map(|m| [-65, -64, -3, -1, 0, 1, 2, 63, 64, 127].map(|d| m + d));
+    let words: Vec<i32> = beside.flat_map(|v| [v, -v]).filter_map(|v| i32::try_from(v).ok()).collect();
+    let ends = [0, 1, i32::MAX, i32::MIN, i32::MIN + 1, i32::MAX - 64];
+    let mut words: Vec<i32> = words.into_iter().chain(ends).collect();
+    words.resize(words.len().next_multiple_of(64), 0);
+    for by in ["cast(t, bf16)", "cast(cast(t, u32), bf16)"] {
+        let text = format!(
+            "kernel f(x: ptr<i32> align 16, y: ptr<f32> align 16, n: i32 % 64) {{
+                grid cdiv(n, 1024)
+                gx = view x : i32[n] gy = view y : f32[n]
+                i = block_index
+                t = load gx[i*1024] : i32[1024]
+                store gy[i*1024], cast({by}, f32)
+            }}
+            mapping f {{ kernel: warps 4 }}"
+        );
+        given::check(&text, &[("n", words.len() as i64)], &[("x", Given::I32(&words))]);
     }
 }

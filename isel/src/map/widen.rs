@@ -4,13 +4,21 @@
 //! ```text
 //!  m = reduce_max(x : f16)      ─►   m = cast(reduce_max(cast(x, f32)), f16)
 //!  c = x : u8 != 0              ─►   c = cast(x, f32) != 0.0
+//!  h = cast(x : i32, bf16)      ─►   h = cast(cast(near(x), f32), bf16)
 //! ```
+//!
+//! f32 would round integers of 24 bits and more before bf16 does. So these become a neighbour of as many bits that bf16
+//! rounds alike: the low 8 bits are dropped, and the bit above is set where they were not zero. bf16 rounds at bits far above.
 
 use crate::tiles::{constant, with_elem};
-use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
-/// Widens reductions and scans of 16-bit floats, and comparisons of elements of up to 8 bits.
+/// Bits of an integer that f32 surely holds, sign included, and the low bits that longer ones lose.
+const HELD: u32 = 24;
+const LOST: u32 = 8;
+
+/// Widens reductions and scans of 16-bit floats, comparisons of elements of up to 8 bits, and casts of words to bf16.
 pub fn do_widen(k: &mut Kernel) {
     for block in k.blocks.keys().collect::<Vec<_>>() {
         let old = std::mem::take(&mut k.blocks[block].insts);
@@ -29,6 +37,7 @@ fn widens(k: &Kernel, inst: Inst) -> bool {
     let elem = k.ty(arg).elem();
     match k.insts[inst].op {
         _ if !matches!(k.ty(arg), Type::Tile(..)) => false,
+        Op::Cast => is_word(elem) && k.ty(k.result(inst)).elem() == Elem::Bf16,
         Op::Reduce(..) | Op::Scan(..) => matches!(elem, Elem::F16 | Elem::Bf16),
         Op::Compare(_) => {
             elem != Elem::Bool && elem.bits() <= 8 && k.args(inst).iter().all(|&a| castable(k, a))
@@ -44,14 +53,71 @@ fn castable(k: &Kernel, v: Value) -> bool {
     (tile && !full) || constant(k, v).is_some()
 }
 
+fn is_word(elem: Elem) -> bool {
+    matches!(elem, Elem::Int(32) | Elem::Uint(32))
+}
+
 fn widen(k: &mut Kernel, block: Block, inst: Inst) {
-    let args = k.args(inst).to_vec();
+    let mut args = k.args(inst).to_vec();
+    let rounds = matches!(k.insts[inst].op, Op::Cast);
+    if rounds {
+        args[0] = Words { k, block, inst }.near(args[0]);
+    }
     let args: Vec<Value> = args.into_iter().map(|a| wide(k, block, inst, a)).collect();
     k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
     k.blocks[block].insts.push(inst);
     let result = k.result(inst);
-    if k.ty(result).elem() != Elem::Bool {
+    if !rounds && k.ty(result).elem() != Elem::Bool {
         narrow(k, block, inst, result);
+    }
+}
+
+/// Appends arithmetic on words before an instruction.
+struct Words<'k> {
+    k: &'k mut Kernel,
+    block: Block,
+    inst: Inst,
+}
+
+impl Words<'_> {
+    fn put(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
+        let loc = self.k.insts[self.inst].loc;
+        let made = self.k.append_inst(self.block, op, args, &[ty], &[], loc);
+        self.k.result(made)
+    }
+
+    /// An operation with a constant.
+    fn with(&mut self, op: BinOp, x: Value, c: i64) -> Value {
+        let ty = self.k.ty(x);
+        let c = self.all(c, ty);
+        self.put(Op::Binary(op), &[x, c], ty)
+    }
+
+    fn all(&mut self, c: i64, ty: Type) -> Value {
+        let c = self.put(Op::Int(c), &[], Type::Scalar(ty.elem()));
+        self.put(Op::Full, &[c], ty)
+    }
+
+    /// An integer that f32 holds and bf16 rounds as the given one.
+    fn near(&mut self, x: Value) -> Value {
+        let ty = self.k.ty(x);
+        let low = self.with(BinOp::And, x, (1 << LOST) - 1);
+        let some = self.with(BinOp::Min, low, 1);
+        let odd = self.with(BinOp::Shl, some, LOST.into());
+        let most = if ty.elem().is_signed() { -1 } else { i64::from(u32::MAX) };
+        let high = self.with(BinOp::And, x, most - ((1 << LOST) - 1));
+        let rough = self.put(Op::Binary(BinOp::Or), &[high, odd], ty);
+        let words = with_elem(ty, Elem::Uint(32));
+        let above = match ty.elem().is_signed() {
+            true => {
+                let above = self.with(BinOp::Add, x, 1 << (HELD - 1));
+                self.put(Op::Cast, &[above], words)
+            }
+            false => x,
+        };
+        let most = self.all(1 << HELD, words);
+        let held = self.put(Op::Compare(CmpOp::Lt), &[above, most], with_elem(ty, Elem::Bool));
+        self.put(Op::Select, &[held, x, rough], ty)
     }
 }
 
