@@ -45,10 +45,35 @@ fn pair(first: Opcode, second: Opcode) -> Case {
     Case::new(name, "mix", Reading::Cycles { per }, build)
 }
 
+/// Left shifts by a number after another kind, each of the result of the other: the assembler may shift in the unit of products.
+fn shifted(first: Opcode) -> Case {
+    let frame = Frame { warps: WARPS, ..Frame::default() };
+    let build = builder(move |bump, name| {
+        frame.build(
+            bump,
+            name,
+            |c, env| (0..=STREAMS as i64).map(|k| c.add_imm(env.thread, k)).collect(),
+            |c, _, carried| {
+                let (mut x, by, three) = (carried.to_vec(), carried[STREAMS], c.imm(3));
+                for k in 0..LENGTH as usize {
+                    let own = k % STREAMS;
+                    let args = [x[own], by, by];
+                    let mixed = c.op(first, &args[..first.args().len()], Ty::B32);
+                    x[own] = c.int(Opcode::Shl, mixed, three);
+                }
+                x
+            },
+        )
+    });
+    let per = f64::from(LENGTH * WARPS / SM90A.schedulers);
+    Case::new(format!("mix.{}.shl.3", first.name()), "mix", Reading::Cycles { per }, build)
+}
+
 /// All of it.
 pub fn cases() -> Vec<Case> {
     use Opcode::{
-        AddF16x2, Ex2F32, F32FromS32, FmaF32, LowE4m3, LowF16, MaxF32, PackBf16, Prmt, S32FromF32, Xor,
+        AddF16x2, Ex2F32, F32FromS32, FmaF32, LowE4m3, LowF16, MaxF32, MulS32, PackBf16, Prmt, S32FromF32,
+        Xor,
     };
     let pairs = [
         (Xor, FmaF32),
@@ -63,5 +88,6 @@ pub fn cases() -> Vec<Case> {
     // Which unit has conversions and comparisons: the one beside which they take as long as both of them.
     let placed = [PackBf16, LowF16, LowE4m3, F32FromS32, MaxF32];
     let beside = placed.into_iter().flat_map(|op| [Prmt, FmaF32, Ex2F32].map(|other| (op, other)));
-    pairs.into_iter().chain(beside).map(|(first, second)| pair(first, second)).collect()
+    let shifts = [Xor, Prmt, FmaF32, AddF16x2, MulS32].map(shifted);
+    pairs.into_iter().chain(beside).map(|(first, second)| pair(first, second)).chain(shifts).collect()
 }
