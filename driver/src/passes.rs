@@ -244,6 +244,7 @@ const SCHEDULE: &[Pass] = &[
         Sched::Multicast,
         Sched::Deferral,
         Sched::InFlight,
+        Sched::BesideProducts,
         Sched::MmaOrder,
     ]),
     pass("smem", "depths of rings, and where buffers and barriers lie", |s| {

@@ -13,6 +13,8 @@ pub enum Feature {
     Deferral,
     /// Products that stay in flight over an iteration.
     InFlight,
+    /// Threads' work under products that read both operands in shared memory. Without it that work stands behind the wait.
+    BesideProducts,
     /// Loops one behind the other that fill one ring.
     SharedRings,
     /// Loops whose iterations overlap.
@@ -35,11 +37,12 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 13] = [
+    pub const ALL: [(&'static str, Self); 14] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("wgmma-pipelining", Self::InFlight),
+        ("beside-products", Self::BesideProducts),
         ("shared-rings", Self::SharedRings),
         ("modulo", Self::Modulo),
         ("mma-order", Self::MmaOrder),

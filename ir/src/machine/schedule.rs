@@ -378,6 +378,8 @@ pub struct Schedule {
     pub slots: SecondaryMap<Buffer, u32>,
     /// Tensor groups left in flight at the end of a loop's iteration.
     pub in_flight: SecondaryMap<Inst, u32>,
+    /// Whether threads work under products that read both operands in shared memory.
+    pub beside_products: bool,
     /// Loops whose warpgroups take turns at the tensor cores.
     pub mma_order: Vec<MmaOrder>,
     /// Deferred results.

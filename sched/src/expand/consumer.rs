@@ -79,7 +79,9 @@ impl<'a> Expand<'_, 'a> {
             | Opcode::LdShared16
             | Opcode::LdShared8
             | Opcode::Ldmatrix => {
-                self.wait_wgmma();
+                if !self.runs_beside(inst) {
+                    self.wait_wgmma();
+                }
                 self.shared_access(inst);
             }
             Opcode::TmaStore => {

@@ -10,7 +10,7 @@
 //! other's gaps.
 
 use super::role::Expand;
-use super::state::{Flown, Unreleased};
+use super::state::Unreleased;
 use crate::schedule::ends_with_its_loop;
 use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
@@ -26,14 +26,19 @@ impl Expand<'_, '_> {
         rings.map(|(r, _)| r).filter(|_| self.who.role == RoleKind::Consumer).collect()
     }
 
-    /// Whether threads may run an instruction while products are in flight: it must not use what these read or sum up.
-    /// One product stays in flight, so that at most two operands are live at a time.
+    /// Whether threads may run an instruction while products are in flight: it must not use their sums. It may read their
+    /// operands in shared memory, which stay until the wait. Of products whose left operand is in registers one stays in
+    /// flight, so that at most two operands are live at a time.
     pub fn runs_beside(&mut self, inst: Inst) -> bool {
         let d = self.data(inst);
-        let free = |f: &Flown| f.registers && !d.args.contains(&f.sum);
-        let beside = d.op.is_pure() && self.deferred.part.is_none() && self.flight.flown.iter().all(free);
-        let older = self.flight.flown.len().saturating_sub(1);
-        if beside && older > 0 && !self.flight.exact {
+        let flown = &self.flight.flown;
+        let converted = flown.iter().any(|f| f.registers);
+        let reads = !converted && matches!(d.op, Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8);
+        let free = flown.iter().all(|f| f.registers == converted && !d.args.contains(&f.sum));
+        let may = (converted || self.given.schedule.beside_products) && self.deferred.part.is_none();
+        let beside = may && free && (d.op.is_pure() || reads);
+        let older = flown.len().saturating_sub(1);
+        if beside && converted && older > 0 && !self.flight.exact {
             self.flight.flown.drain(..older);
             self.flight.groups = 1;
             self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(1)));

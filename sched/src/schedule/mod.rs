@@ -59,8 +59,8 @@ pub fn do_schedule_without(
     target: &Target,
     disabled: &[Feature],
 ) -> Result<Schedule> {
-    let mut s = Schedule::default();
     let has = |f: Feature| !disabled.contains(&f);
+    let mut s = Schedule { beside_products: has(Feature::BesideProducts), ..Schedule::default() };
     check_limits(program, graph, target)?;
     if has(Feature::WarpSpecialization) {
         do_roles(program, graph, &mut s);
