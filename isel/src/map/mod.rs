@@ -17,7 +17,7 @@
 //!  narrow elements widened         widen.rs
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
 //!  iterations ─► blocks            split_k.rs, work_items.rs
-//!  scales ─► ahead                 stage_scales.rs, prefetch_scales.rs
+//!  scales ─► ahead                 group_scales.rs, stage_scales.rs, prefetch_scales.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
 //!  loads ─► a tile ahead           prefetch_next_tile.rs
@@ -42,6 +42,7 @@ mod expand_long;
 mod fixed_loads;
 mod fold_grid;
 mod fuse_accumulator;
+mod group_scales;
 mod hoist_above_products;
 mod implied_masks;
 mod k_blocks;
@@ -95,6 +96,7 @@ pub use drop_unused::do_drop_unused;
 pub use expand_functions::do_expand_functions;
 pub use expand_long::do_expand_long;
 pub use fuse_accumulator::do_fuse_accumulator;
+pub use group_scales::do_group_scales;
 pub use hoist_above_products::do_hoist_above_products;
 pub use implied_masks::drop_implied_masks;
 pub use k_blocks::do_k_blocks;

@@ -179,7 +179,7 @@ fn product(k: &mut Kernel, grid: &[Value]) -> Value {
     all
 }
 
-fn fresh_name(k: &Kernel, wish: &str) -> String {
+pub(super) fn fresh_name(k: &Kernel, wish: &str) -> String {
     let mut name = wish.to_owned();
     while k.names.values().any(|n| *n == name) {
         name.push('_');

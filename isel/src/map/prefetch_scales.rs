@@ -74,7 +74,7 @@ fn is_scale(k: &Kernel, inst: Inst) -> bool {
 }
 
 /// Whether a value depends on a loop's counter by what stands in its body.
-fn depends(k: &Kernel, v: Value, counter: Value, inside: &FxHashSet<Inst>) -> bool {
+pub(super) fn depends(k: &Kernel, v: Value, counter: Value, inside: &FxHashSet<Inst>) -> bool {
     v == counter
         || k.def(v)
             .filter(|d| inside.contains(d))

@@ -1,0 +1,120 @@
+//! What stands beside a product: scales of rows that lie row by row, and sums of the operands, as emitted, in the simulator
+//! against the interpreter.
+//!
+//! ```text
+//!  wgmma ─ commit ─ ld.shared, selections, sums ─ wait ─ what needs the product
+//! ```
+
+use warplift_golden::described::{check, compiled, reference};
+use warplift_golden::orders::{ORDERS, right};
+
+/// A block-scaled product of 64 x 64 tiles: a loop, and a scaled sum.
+fn scaled(looped: &str, sum: &str, mapping: &str) -> String {
+    format!(
+        "kernel scaled(a: ptr<f8e4m3> align 16, b: ptr<f8e4m3> align 16, s: ptr<f32> align 16, w: ptr<f32> align 16,
+            c: ptr<f32> align 16, m: i32 % 4, n: i32 % 8, k: i32 % 512, low: i32, high: i32) {{
+            grid cdiv(m, 64), cdiv(n, 64)
+            ga = view a : f8e4m3[m, k]  gb = view b : f8e4m3[n, k]  gc = view c : f32[m, n]
+            gs = view s : f32[m, k / 64]  gw = view w : f32[cdiv(n, 64), k / 64]
+            i, j = block_index
+            acc = for t in {looped} carry x = full 0.0 : f32[64, 64] {{
+                ta = load ga[i*64, t*128] : f8e4m3[64, 128]
+                tb = load gb[j*64, t*128] : f8e4m3[64, 128]
+                p = mma full 0.0 : f32[64, 64], ta, trans(tb)
+                yield {sum}
+            }}
+            store gc[i*64, j*64], acc
+        }}
+        mapping scaled {{ for t: pipeline 2, producers 1, consumers 1{mapping} }}"
+    )
+}
+
+const ROW: &str = "load gs[i*64, t] : f32[64, 1]";
+const BLOCK: &str = "load gw[j, t] : f32";
+
+/// The loads of global memory that threads make, where results are right in all orders.
+fn plain_loads(text: &str, [m, n, k, low, high]: [i64; 5]) -> usize {
+    let ptx = check(text, &[("m", m), ("n", n), ("k", k), ("low", low), ("high", high)], &[""]);
+    ptx.matches("ld.global").count()
+}
+
+#[test]
+fn rows_of_scales_come_in_groups() {
+    for sum in [
+        format!("x + p * (({ROW}) * ({BLOCK}))"),
+        format!("x + p * ({BLOCK}) * ({ROW})"),
+        format!("x + p * ({ROW})"),
+        format!("x + p * ({ROW}) + ({ROW})"),
+    ] {
+        let text = scaled("0..k / 128", &sum, "");
+        for size in [[64, 64, 512, 0, 0], [68, 72, 1536, 0, 0], [4, 8, 0, 0, 0]] {
+            assert_eq!(plain_loads(&text, size), 0, "{sum}");
+        }
+    }
+}
+
+#[test]
+fn groups_may_be_cut_at_both_ends() {
+    let text = scaled("low..high", &format!("x + p * (({ROW}) * ({BLOCK}))"), "");
+    for [low, high] in [[0, 8], [1, 7], [3, 4], [5, 5], [6, 2], [2, 9]] {
+        assert_eq!(plain_loads(&text, [68, 72, 1024, low, high]), 0, "{low}..{high}");
+    }
+    let two = "load gs[i*64, t*2] : f32[64, 1]";
+    let text = scaled("low..high", &format!("x + p * (({two}) * (load gs[i*64, t*2 + 1] : f32[64, 1]))"), "");
+    for [low, high] in [[0, 8], [1, 6]] {
+        assert_eq!(plain_loads(&text, [68, 72, 1024, low, high]), 0, "{low}..{high}");
+    }
+}
+
+#[test]
+fn other_scales_stay() {
+    let every_other = format!("x + p * ({})", ROW.replace("t]", "t / 2]"));
+    let backwards = format!("x + p * ({})", ROW.replace("t]", "k / 128 - 1 - t]"));
+    for sum in [every_other, backwards] {
+        assert!(plain_loads(&scaled("0..k / 128", &sum, ""), [68, 72, 1024, 0, 0]) > 0, "{sum}");
+    }
+    let said = scaled("0..k / 128", &format!("x + p * ({ROW})"), " array s: plain");
+    assert!(plain_loads(&said, [68, 72, 1024, 0, 0]) > 0);
+}
+
+#[test]
+fn parts_of_a_shared_out_loop_have_groups() {
+    let text = scaled("0..k / 128", &format!("x + p * (({ROW}) * ({BLOCK}))"), ", split_k 3");
+    let (kernel, mapping, made) = compiled(&text);
+    for k in [512, 2048] {
+        let sizes = [("m", 68), ("n", 72), ("k", k), ("low", 0), ("high", 0)];
+        let problem = reference(&kernel, &mapping, &sizes, &[]);
+        right(&problem, &made, &ORDERS, (2, 0.0), &format!("k = {k}"));
+    }
+}
+
+/// Sums over the depth of both operands beside a product that reads them in shared memory.
+const SUMS: &str =
+    "kernel sums(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f32> align 16, r: ptr<f32> align 16,
+    m: i32, n: i32 % 8, k: i32 % 8) {
+    grid cdiv(m, 64), cdiv(n, 64)
+    ga = view a : f16[m, k]  gb = view b : f16[n, k]  gc = view c : f32[m, n]  gr = view r : f32[m]
+    i, j = block_index
+    acc, sums = for t in 0..cdiv(k, 64) carry x = full 0.0 : f32[64, 64], s = full 0.0 : f32[64] {
+        ta = load ga[i*64, t*64] : f16[64, 64]
+        tb = load gb[j*64, t*64] : f16[64, 64]
+        yield mma x, ta, trans(tb), s + reduce_sum(cast(ta, f32), 1)
+    }
+    store gc[i*64, j*64], acc
+    if j == 0 {
+        store gr[i*64], sums
+    }
+}
+mapping sums { for t: pipeline 3, producers 1, consumers 1, wait 0 }";
+
+/// Threads add up an operand while the tensor cores read it, and wait behind that.
+#[test]
+fn sums_of_an_operand_stand_under_its_product() {
+    for (m, n, k) in [(64, 64, 64), (65, 72, 200), (1, 8, 8)] {
+        let ptx = check(SUMS, &[("m", m), ("n", n), ("k", k)], &[""]);
+        let from = ptx.find("wgmma.commit_group").expect("a product");
+        let until = ptx[from..].find("wgmma.wait_group").expect("a wait");
+        let under = &ptx[from..from + until];
+        assert!(under.contains("ld.shared") && under.contains("add"), "{under}");
+    }
+}
