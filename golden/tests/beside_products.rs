@@ -118,3 +118,44 @@ fn sums_of_an_operand_stand_under_its_product() {
         assert!(under.contains("ld.shared") && under.contains("add"), "{under}");
     }
 }
+
+/// Reductions of both operands' rows, which the epilogue takes as a column and a row.
+fn reduced(left: &str, right: &str) -> String {
+    format!(
+        "kernel reduced(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f32> align 16, m: i32, n: i32 % 8, k: i32 % 8) {{
+            grid cdiv(m, 64), cdiv(n, 128)
+            ga = view a : f16[m, k]  gb = view b : f16[n, k]  gc = view c : f32[m, n]
+            i, j = block_index
+            acc, r, s = for t in 0..cdiv(k, 64) carry x = full 0.0 : f32[64, 128], y = full 0.0 : f32[64], z = full 0.0 : f32[128] {{
+                ta = load ga[i*64, t*64] : f16[64, 64]
+                tb = load gb[j*128, t*64] : f16[128, 64]
+                yield mma x, ta, trans(tb), {left}, {right}
+            }}
+            store gc[i*64, j*128], acc - expand_dims(r, 1) - s
+        }}
+        mapping reduced {{ for t: pipeline fit, producers 1, consumers 1 }}"
+    )
+}
+
+#[test]
+fn reductions_of_right_operands_lie_as_threads_read_them() {
+    let [sum_a, sum_b] = ["y + reduce_sum(cast(ta, f32), 1)", "z + reduce_sum(cast(tb, f32), 1)"];
+    for (left, right) in [
+        (sum_a, sum_b),
+        ("y", sum_b),
+        ("max(y, reduce_max(abs(cast(ta, f32)), 1))", "max(z, reduce_max(cast(tb, f32), 1))"),
+        (sum_a, "z * 0.5 + reduce_sum(cast(tb, f32) * cast(tb, f32), 1)"),
+    ] {
+        let text = reduced(left, right);
+        for (m, n, k) in [(64, 128, 64), (65, 136, 200), (1, 8, 8)] {
+            check(&text, &[("m", m), ("n", n), ("k", k)], &[""]);
+        }
+        // Threads that share a column meet once, behind the loop.
+        let explained = compiled(&text).2.explained;
+        assert!(
+            explained.plan.iter().any(|l| l.contains("sums of lanes and warps behind it")),
+            "{right}: {:?}",
+            explained.plan
+        );
+    }
+}

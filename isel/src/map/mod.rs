@@ -16,6 +16,7 @@
 //!  masks moved into branches       mask_to_branch.rs
 //!  narrow elements widened         widen.rs
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
+//!  sums of operands                rearrange_sums.rs: those of right operands lie as threads read them
 //!  iterations ─► blocks            split_k.rs, work_items.rs
 //!  scales ─► ahead                 group_scales.rs, stage_scales.rs, prefetch_scales.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
@@ -60,6 +61,7 @@ mod plain_accesses;
 mod prefetch_next_tile;
 mod prefetch_scales;
 mod raster;
+mod rearrange_sums;
 mod reduce_carried;
 mod redundant_store_mask;
 mod reroll;
@@ -109,6 +111,7 @@ pub use persist::do_persist;
 pub use plain_accesses::do_plain_accesses;
 pub use prefetch_next_tile::do_prefetch_next_tile;
 pub use prefetch_scales::do_prefetch_scales;
+pub use rearrange_sums::do_rearrange_sums;
 pub use reduce_carried::do_reduce_carried;
 pub use reroll::do_reroll;
 pub use row_runs::do_row_runs;

@@ -107,6 +107,12 @@ pub const PASSES: &[MapPass] = &[
         })
     },
     MapPass {
+        parts: &[Feature::PartialSums],
+        ..each!("rearrange_sums", "gives sums of right operands' rows a layout of their own", |v, c| {
+            do_rearrange_sums(&mut v.kernel, c.ways)
+        })
+    },
+    MapPass {
         name: "split_k",
         does: "shares out the iterations of a loop that only adds up among blocks",
         run: |variants, c| variants.iter_mut().try_for_each(|v| do_split_k(&mut v.kernel, c)),
