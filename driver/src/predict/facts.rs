@@ -26,6 +26,8 @@ pub struct Facts {
     pub pieces: u32,
     /// Its unit.
     pub unit: Option<Unit>,
+    /// The assembler gives it to the unit of products where its own has more to do: a left shift by a number is a product.
+    pub shifts: bool,
     /// Cycles in which a scheduler issues it.
     pub issued: f64,
     /// The same of what takes no unit of the scheduler: products of warpgroups, barriers, groups and branches.
@@ -89,6 +91,7 @@ fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
         free: row.unit == Unit::None || func.is_view(data),
         pieces: if is_product { 1 } else { (times / PIECE).ceil() as u32 },
         unit: Some(row.unit),
+        shifts: data.op == Opcode::Shl && data.args.get(1).is_some_and(|&by| func.constant(by).is_some()),
         issued: times * issues(row, data),
         busy: times * if is_product { target.rates.warp_product_cycles } else { interval(row) },
         latency: row.latency.into(),

@@ -57,6 +57,12 @@ impl Units {
         1.0 / (1.0 - lost)
     }
 
+    /// Of two units the one that was taken for less time.
+    pub fn lesser(&self, one: Unit, other: Unit) -> Unit {
+        let taken = |unit: Unit| self.busy[unit as usize].map_or(0.0, |b| b.1);
+        if taken(other) < taken(one) { other } else { one }
+    }
+
     /// Takes a unit for so many cycles, from `at` or when it is free; returns when that begins.
     pub fn take(&mut self, unit: Unit, at: f64, cycles: f64) -> f64 {
         let start = self.free[unit as usize].max(at);

@@ -341,7 +341,10 @@ impl<'a> Walk<'_, '_, 'a> {
     ) -> Occupies {
         let share = warp.share;
         let Some((unit, bytes)) = facts.access else {
-            let unit = facts.unit.unwrap_or(Unit::None);
+            let unit = match facts.unit.unwrap_or(Unit::None) {
+                own if facts.shifts => units.lesser(own, Unit::Fma),
+                own => own,
+            };
             // The assembler moves others between what waits for a unit.
             let queued = facts.passes.then_some(f64::INFINITY);
             return Occupies { unit, cycles: share * facts.busy, latency: facts.latency, queued };
