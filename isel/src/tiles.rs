@@ -51,6 +51,23 @@ pub(crate) fn shared_trips(k: &Kernel) -> Option<Inst> {
     k.insts.keys().find(|&i| k.attrs[i].trips)
 }
 
+/// Whether the programs of a persistent kernel take tiles of unequal work: a loop makes as many iterations as the tile, or
+/// data, says.
+pub(crate) fn has_unequal_tiles(k: &Kernel) -> bool {
+    let top = &k.blocks[k.entry].insts;
+    let Some(&tiles) = top.iter().find(|&&i| k.attrs[i].persistent) else { return false };
+    let body = k.insts[tiles].blocks[0];
+    let own: FxHashSet<Value> = k.blocks[body]
+        .insts
+        .iter()
+        .flat_map(|&i| k.results(i))
+        .copied()
+        .chain(k.blocks[body].params.iter().copied())
+        .collect();
+    let varies = |v: &Value| own.contains(v) && k.int_const(*v).is_none();
+    k.inside(body).into_iter().any(|i| matches!(k.insts[i].op, Op::For) && k.args(i)[..3].iter().any(varies))
+}
+
 /// The dimension of a view whose stride is known to be 1.
 pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
     Window::of(k, view)?.unit(k)

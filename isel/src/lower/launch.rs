@@ -1,12 +1,12 @@
 //! Launch information: the grid, the arguments, and the facts that the launch checks.
 //!
 //! ```text
-//!  grid cdiv(m, BM), cdiv(n, BN)   ─►   blocks = min(tiles, programs that keep the waves even)
+//!  grid cdiv(m, BM), cdiv(n, BN)   ─►   blocks = min(tiles, programs that keep the waves even); where tiles are unequal, all
 //!  assert n % 8 == 0               ─►   fact: n is a multiple of 8
 //! ```
 
 use super::Lower;
-use crate::tiles::shared_trips;
+use crate::tiles::{has_unequal_tiles, shared_trips};
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashSet;
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
@@ -117,7 +117,8 @@ impl Lower<'_, '_> {
         self.limit(Expr::op(ExprOp::Mul, trips, Expr::Const(row)), what)
     }
 
-    /// Blocks to launch: the logical grid, or the number of programs that keeps the waves even.
+    /// Blocks to launch: the logical grid, or the number of programs that keeps the waves even. There are no waves where tiles
+    /// take unequal time: then as many programs as run at once, but for pairs of tiles, which are made equal.
     pub(super) fn grid(&self) -> Result<[Expr; 3]> {
         let (cluster, resident) = (self.neighbours, self.resident);
         let mut extents = Vec::new();
@@ -141,22 +142,33 @@ impl Lower<'_, '_> {
         let spread = |e| Expr::op(ExprOp::Mul, e, Expr::Const(self.blocks.into()));
         if self.persistent {
             let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
-            // ceil(tiles / waves), so the last wave is as full as the others.
             let teams = Expr::Const(self.teams.into());
             let places = Expr::op(ExprOp::CeilDiv, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
             let each = Expr::Const((self.teams * resident).into());
             let programs = Expr::op(ExprOp::Mul, places, each);
-            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs.clone());
-            let waves = Expr::op(ExprOp::Max, waves, one());
-            // Programs that share out tiles have work wherever a tile ends.
-            let streamed = shared_trips(self.k).is_some();
-            let programs = if streamed { programs } else { Expr::op(ExprOp::CeilDiv, tiles, waves) };
+            let programs = self.programs(tiles, programs);
             return Ok([spread(whole(Expr::op(ExprOp::CeilDiv, programs, teams))), one(), one()]);
         }
         extents.resize(3, one());
         let [x, y, z] =
             extents.try_into().map_err(|_| IselError::whole("a grid has at most 3 dimensions"))?;
         Ok([spread(x), y, z])
+    }
+}
+
+impl Lower<'_, '_> {
+    /// Programs for so many tiles, of which so many run at once.
+    fn programs(&self, tiles: Expr, most: Expr) -> Expr {
+        // Programs that share out tiles have work wherever a tile ends.
+        if shared_trips(self.k).is_some() {
+            return most;
+        }
+        if !self.paired && has_unequal_tiles(self.k) {
+            return Expr::op(ExprOp::Min, tiles, most);
+        }
+        // ceil(tiles / waves), so the last wave is as full as the others.
+        let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), most);
+        Expr::op(ExprOp::CeilDiv, tiles, Expr::op(ExprOp::Max, waves, Expr::Const(1)))
     }
 }
 

@@ -73,7 +73,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::manifest::{Expr, Fact, Packing, Param};
 use warplift_ir::target::{Opcode, Target};
-use warplift_ir::tile::{Block, Epilogue, Inst, Kernel, LoopMapping, Mapping, Op, Type, Value};
+use warplift_ir::tile::{Block, Epilogue, Inst, Kernel, LoopMapping, Mapping, Op, Raster, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The machine form of a tile-IR value.
@@ -141,6 +141,8 @@ struct Lower<'k, 'a> {
     persistent: bool,
     /// Whether the programs of a persistent kernel draw tiles from a counter.
     counter: bool,
+    /// Whether they take them in pairs from both ends.
+    paired: bool,
     /// Teams of a block that alternate tiles (ping-pong).
     teams: u32,
     /// Blocks that share a tile.
@@ -206,6 +208,7 @@ pub fn do_lower<'a>(
         staging: FxHashMap::default(),
         persistent: mapping.whole.persistent,
         counter: mapping.whole.counter,
+        paired: mapping.whole.raster == Raster::Paired,
         teams: mapping.whole.pingpong.max(1),
         blocks: mapping.whole.blocks.max(1),
         neighbours: mapping.whole.cluster.max(1),
