@@ -226,6 +226,15 @@ const SCHEDULE: &[Pass] = &[
         Ok(())
     })
     .when(Sched::BoundsMasks),
+    pass("hand_on_scalars", "scalars of a tile from memory: the producer finds them for all roles", |s| {
+        let (program, graph) = s.take_program();
+        let off = s.sched_off();
+        let produced = !off.contains(&Sched::WarpSpecialization);
+        let program = if produced { sched::do_hand_on_scalars(program, &graph) } else { program };
+        s.keep(program, graph);
+        Ok(())
+    })
+    .when(Sched::HandOnScalars),
     pass("schedule", "roles, rings and waits", |s| {
         let off = s.sched_off();
         let mut schedule = sched::do_schedule_without(s.program(), s.graph(), s.target, &off)?;

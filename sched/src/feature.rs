@@ -33,6 +33,8 @@ pub enum Feature {
     HoistLoads,
     /// Bounds masks that a branch decides for a whole tile.
     BoundsMasks,
+    /// Scalars of a tile from memory that the producer finds for all roles.
+    HandOnScalars,
 }
 
 impl Feature {
@@ -52,5 +54,6 @@ impl Feature {
         ("unroll", Self::Unroll),
         ("hoist-loads", Self::HoistLoads),
         ("bounds-masks", Self::BoundsMasks),
+        ("hand-on-scalars", Self::HandOnScalars),
     ];
 }

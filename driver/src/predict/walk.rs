@@ -22,7 +22,7 @@ use crate::problem::Sizes;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Func, Inst, Role, Scheduled};
+use warplift_ir::machine::{Func, Inst, Role, RoleKind, Scheduled};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target, Unit};
 use warplift_ir::tile::Loc;
@@ -174,6 +174,8 @@ struct Walk<'l, 's, 'a> {
     most: Option<i64>,
     /// Copies that were counted.
     copied: u64,
+    /// Whether the producer has told the other roles numbers of a tile.
+    told: bool,
 }
 
 /// What a walk saw.
@@ -230,6 +232,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             drawn: 0,
             most: None,
             copied: 0,
+            told: false,
         }
     }
 
@@ -332,7 +335,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     /// stages as its ring has. Loops whose trips are all alike would let the end be found by their counters, but trips of
     /// an outer loop can hold more and more of an inner one, or fewer and fewer. Of those that do not copy, or of all, the
     /// warp that issues least counts its own: a producer is a ring ahead. Tiles that are drawn are known to the role alone
-    /// that draws them. What a block does at a counter is no part of the
+    /// that draws them, and what a producer tells of a tile to the producer. What a block does at a counter is no part of the
     /// pace, if it comes to none again.
     fn counted_end(
         &mut self,
@@ -340,8 +343,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         (half, behind): (&[Pace], Option<&[Pace]>),
     ) -> Option<f64> {
         let open = warps.iter().enumerate().filter(|(_, w)| !w.ended);
-        let (k, _) =
-            open.min_by_key(|(_, w)| (self.drawn > 0 && !draws(w.func), copies(w.func), w.issued))?;
+        let is_told = |w: &Warp<'_, '_>| match self.drawn {
+            0 => self.told && w.name != RoleKind::Producer.name(),
+            _ => !draws(w.func),
+        };
+        let (k, _) = open.min_by_key(|(_, w)| (is_told(w), copies(w.func), w.issued))?;
         let (now, issued) = (warps[k].now, warps[k].issued);
         let arrivals = self.updates.arrivals();
         let rest = self.rest(&mut warps[k]);

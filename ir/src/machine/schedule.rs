@@ -21,6 +21,9 @@ pub enum BufferKind {
     /// Stages of a ring. The role that draws tiles from a counter fills them with the number of the next tile, and all other
     /// roles read them. A program has one such buffer at most.
     NextTile,
+    /// Stages of a ring. The producer fills them with scalars of a tile that come from memory, and all other roles read them.
+    /// A program has one such buffer at most.
+    TileScalars,
     /// Slots used in turn. Threads fill them, each warp its own part, and tensor copies to global memory read them.
     Staging,
     /// One copy with barriers around it. Threads fill and read it; tensor cores may read it.
@@ -32,7 +35,7 @@ pub enum BufferKind {
 impl BufferKind {
     /// Whether a ring's barriers hand its stages over.
     pub fn is_ring(self) -> bool {
-        matches!(self, Self::Ring | Self::Handoff | Self::Helper | Self::NextTile)
+        matches!(self, Self::Ring | Self::Handoff | Self::Helper | Self::NextTile | Self::TileScalars)
     }
 }
 
@@ -139,6 +142,9 @@ pub enum RingFill {
     /// A store of one computing thread for the others, where there is no producer: the number of the next tile. A barrier
     /// of the threads hands its stages over.
     NextTileByThreads,
+    /// Stores of the producer for all other roles: scalars of a tile that come from memory. Barriers in shared memory hand its
+    /// stages over.
+    TileScalars,
 }
 
 impl RingFill {

@@ -1,16 +1,17 @@
-//! Who can issue the copies: one thread alone, or only the computing threads together.
+//! Who can issue the copies: one thread alone, or only the computing threads work_of_threads.
 //!
 //! ```text
 //!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread computes them alone: a producer copies
 //!       ◄─ coordinates ◄─ scalars in memory that nothing writes  one thread loads them too
-//!       ◄─ coordinates ◄─ a reduced tile, memory that is written threads compute them together, and copy themselves
+//!       ◄─ coordinates ◄─ a reduced tile, memory that is written threads compute them work_of_threads, and copy themselves
 //! ```
 //!
 //! A loaded scalar may be a coordinate, a bound of a loop or the condition of a branch: the role's slice holds its load.
 
 use super::access::reads_fixed;
 use super::graph::{Graph, Node};
-use warplift_ir::machine::{Func, Inst, Program};
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Attr, Func, Inst, Program};
 use warplift_ir::target::Opcode;
 
 /// Who can issue a program's asynchronous loads.
@@ -38,13 +39,18 @@ pub(crate) fn copying(program: &Program<'_>, graph: &Graph) -> Copying {
     if !repeated {
         return Copying::Once;
     }
-    match graph.slice(loads.iter().copied()).iter().filter_map(|&n| shared_work(func, n)).min() {
+    match work_of_threads(func, graph.slice(loads.iter().copied())) {
         Some(inst) => Copying::ByThreads(inst),
         None => Copying::Producer(loads),
     }
 }
 
-/// The instruction, if the threads of a block execute it together, or if its result depends on their order.
+/// The first of these nodes that the threads of a block execute work_of_threads: one thread alone cannot compute them.
+pub(crate) fn work_of_threads(func: &Func<'_>, nodes: FxHashSet<Node>) -> Option<Inst> {
+    nodes.into_iter().filter_map(|n| shared_work(func, n)).min()
+}
+
+/// The instruction, if the threads of a block execute it work_of_threads, or if its result depends on their order.
 fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
     let Node::Inst(inst) = node else { return None };
     let d = &func.insts[inst];
@@ -59,4 +65,15 @@ fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
     let has_fragments = d.args.iter().any(|&v| func.ty(v).is_frag());
     let whole_warps = lanes || has_fragments || !d.op.is_pure();
     (whole_warps && !structure && !d.op.is_async_load()).then_some(inst)
+}
+
+/// The copies that need not wait for the grids before.
+pub(crate) fn early_copies(func: &Func<'_>, graph: &Graph) -> Vec<Inst> {
+    let copies = graph.shared_accesses(func).iter().map(|a| a.inst);
+    copies.filter(|&i| is_before_wait(func, i)).collect()
+}
+
+/// Whether an instruction is a load that need not wait for other grids.
+fn is_before_wait(func: &Func<'_>, inst: Inst) -> bool {
+    matches!(&func.insts[inst].attr, Attr::Tma(t) if t.before_wait)
 }

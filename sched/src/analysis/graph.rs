@@ -190,10 +190,23 @@ impl Graph {
 
     /// Everything that these instructions need inside their role: all that they reach by values and control.
     pub(crate) fn slice(&self, roots: impl Iterator<Item = Inst>) -> FxHashSet<Node> {
-        let kept = EdgeFiltered::from_fn(&self.graph, |e| !matches!(e.weight(), Edge::Event(_)));
+        self.slice_up_to(roots.map(Node::Inst), &FxHashSet::default())
+    }
+
+    /// Everything that these nodes need inside their role, which is told the values of `known`: what only these need is
+    /// left out.
+    pub(crate) fn slice_up_to(
+        &self,
+        roots: impl Iterator<Item = Node>,
+        known: &FxHashSet<Node>,
+    ) -> FxHashSet<Node> {
+        let followed = |from: NodeIndex| !known.contains(&self.graph[from]);
+        let kept = EdgeFiltered::from_fn(&self.graph, |e| {
+            !matches!(e.weight(), Edge::Event(_)) && followed(e.source())
+        });
         let mut dfs = Dfs::empty(&kept);
         let mut seen = FxHashSet::default();
-        for root in roots.filter_map(|i| self.insts[i]) {
+        for root in roots.filter_map(|n| self.index(n)) {
             dfs.move_to(root);
             while let Some(n) = dfs.next(&kept) {
                 seen.insert(self.graph[n]);
@@ -382,7 +395,7 @@ pub(crate) struct Flow<'g> {
 impl Flow<'_> {
     /// The bits of a value.
     pub(crate) fn of(&self, func: &Func<'_>, v: Value) -> u64 {
-        self.graph.index(need(func, v, 0).0).map_or(0, |n| self.of[n.index()])
+        self.graph.index(node_of(func, v)).map_or(0, |n| self.of[n.index()])
     }
 }
 
@@ -457,6 +470,11 @@ fn of_result(func: &Func<'_>, inst: Inst, n: usize, needs: &mut Needs) {
     needs.push((Node::Inst(inst), Edge::Control));
     let yielded = d.blocks.iter().filter_map(|&b| yields(func, b).get(n));
     needs.extend(yielded.map(|&y| need(func, y, 0)));
+}
+
+/// The node that stands for a value.
+pub(crate) fn node_of(func: &Func<'_>, v: Value) -> Node {
+    need(func, v, 0).0
 }
 
 /// The node that stands for a value, and the edge to it.

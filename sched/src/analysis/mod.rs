@@ -10,6 +10,7 @@
 //!  cluster     values that are the same in all blocks of a cluster
 //!  cycles      cycles of instructions, by the target's rows
 //!  copying     who can issue copies        lead    copies that can be issued iterations ahead
+//!  tile_scalars  scalars from memory that the producer finds for all
 //!  epilogue    work of epilogue warps      helper  work of a helper warp
 //!  registers   registers of roles                       pressure           registers that are live at once
 //! ```
@@ -29,11 +30,12 @@ mod pressure;
 mod registers;
 mod structure;
 mod thread_invariance;
+mod tile_scalars;
 
 pub(crate) use access::*;
 pub(crate) use bounds::{Bound, bounds_of};
 pub(crate) use cluster::loads_of_cluster;
-pub(crate) use copying::{Copying, copying};
+pub(crate) use copying::{Copying, copying, early_copies};
 pub(crate) use cycles::{issues, require_rows, unit_cycles};
 pub use epilogue::hoisted_registers;
 pub(crate) use epilogue::{epilogue_insts, handoff, hoisted_before_wait, hoisted_loads, rereads};
@@ -48,3 +50,4 @@ pub(crate) use pressure::most_alive;
 pub(crate) use registers::*;
 pub(crate) use structure::*;
 pub(crate) use thread_invariance::{LANE, ThreadInvariance};
+pub(crate) use tile_scalars::{TileScalars, needed_beside_copies};

@@ -52,6 +52,7 @@ impl<'a> Expand<'_, 'a> {
             Opcode::Await if self.is_others(inst) => {}
             Opcode::Await => self.awaited(d.args),
             Opcode::Yield => {}
+            _ if self.hears_scalars(inst) => {}
             _ if !self.keeps(inst) => {}
             Opcode::For => self.consume_loop(inst)?,
             Opcode::If => {
@@ -146,7 +147,7 @@ impl<'a> Expand<'_, 'a> {
                 (false, RingFill::Tma | RingFill::Handoff | RingFill::Helper) => self.wait_stage(ring),
                 (false, RingFill::CpAsync) => self.open_copies(ring),
                 // No await names the stages of these.
-                (false, RingFill::NextTile | RingFill::NextTileByThreads) => {}
+                (false, RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileScalars) => {}
             }
         }
     }

@@ -31,12 +31,15 @@ mod setmaxnreg;
 mod setup;
 mod staging;
 mod state;
+mod tile_scalars;
 mod unroll;
 mod wgmma_pipelining;
 
 pub use setmaxnreg::{LEFT_TO_PTXAS, divides_registers, do_setmaxnreg};
 
-use crate::analysis::{Graph, Node, budgets, draws_tiles, hoisted_before_wait, limit, reads_fixed};
+use crate::analysis::{
+    Graph, Node, TileScalars, budgets, draws_tiles, hoisted_before_wait, limit, reads_fixed,
+};
 use crate::error::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
@@ -72,9 +75,11 @@ pub fn do_expand_roles<'a>(
         argument.before_wait &= schedule.before_wait.is_some() || hoisted.contains(&n);
     }
     let setup = setup::do_setup(program, &launch, schedule, &shared);
+    let scalars = TileScalars::of(program, graph);
     let expand = |role: RoleKind| {
-        let needed = kept(program, schedule, graph, role);
-        Expand::new(Given { program, schedule, graph, smem: &shared, parts: &parts }, Who { role, needed })
+        let needed = kept(program, schedule, (graph, &scalars), role);
+        let given = Given { program, schedule, graph, smem: &shared, parts: &parts, scalars: &scalars };
+        Expand::new(given, Who { role, needed })
     };
     let each = program.warps * program.teams;
     let registers = if split { limit(warps / each, warps, target) } else { high };
@@ -86,8 +91,8 @@ pub fn do_expand_roles<'a>(
         roles.push(Role { name, first_warp, warps: each, copiers: 0, registers, func });
     }
     if schedule.producer {
-        let others =
-            [RoleKind::EpilogueLoad, RoleKind::Helper].map(|r| (r, kept(program, schedule, graph, r)));
+        let others = [RoleKind::EpilogueLoad, RoleKind::Helper]
+            .map(|r| (r, kept(program, schedule, (graph, &scalars), r)));
         let others: Vec<_> = others.into_iter().filter(|(_, needed)| !needed.is_empty()).collect();
         let others: Vec<_> =
             others.into_iter().map(|(r, needed)| (r, needed, copying_warps(program, r))).collect();
@@ -108,7 +113,12 @@ fn copying_warps(program: &Program<'_>, role: RoleKind) -> u32 {
 }
 
 /// The part of the program that a role keeps: its effects, and everything they reach by values and control.
-fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> FxHashSet<Node> {
+fn kept(
+    program: &Program<'_>,
+    s: &Schedule,
+    (graph, scalars): (&Graph, &TileScalars),
+    role: RoleKind,
+) -> FxHashSet<Node> {
     let func = &program.func;
     let is_root = |inst: &Inst| {
         let data = &func.insts[*inst];
@@ -120,5 +130,10 @@ fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> F
         let draws = role == RoleKind::Producer && draws_tiles(func, *inst);
         draws || (effect && !structure && s.roles[*inst] == role)
     };
-    graph.slice(func.insts.keys().filter(is_root))
+    let roots = func.insts.keys().filter(is_root).map(Node::Inst);
+    let told = scalars.nodes(func);
+    match role {
+        RoleKind::Producer => graph.slice_up_to(roots.chain(told), &FxHashSet::default()),
+        _ => graph.slice_up_to(roots, &told),
+    }
 }

@@ -91,7 +91,7 @@ impl Expand<'_, '_> {
     /// The producer hands the number on to all other roles.
     fn tell_roles(&mut self, ring: Ring, next: Value) -> Value {
         self.spin(ring);
-        self.put_number(ring, next, None);
+        self.put_word(ring, (0, next), None);
         self.release(ring, self.ring(ring).slot, None);
         next
     }
@@ -99,15 +99,21 @@ impl Expand<'_, '_> {
     /// One computing thread hands the number on to all.
     fn tell_threads(&mut self, ring: Ring, next: Value) -> Value {
         let guard = self.filler();
-        self.put_number(ring, next, guard);
+        self.put_word(ring, (0, next), guard);
         self.block_barrier();
-        self.number(ring)
+        self.word(ring, 0)
     }
 
     /// A role that does not draw waits for the number, and releases its stage.
     fn hear(&mut self, ring: Ring) -> Value {
         self.spin(ring);
-        let next = self.number(ring);
+        let next = self.word(ring, 0);
+        self.leave_words(ring);
+        next
+    }
+
+    /// Releases a stage of words that this role has read.
+    pub fn leave_words(&mut self, ring: Ring) {
         let alone = self.who.role.copies();
         if !alone {
             // The elected lane arrives for all lanes, so all of them must have read.
@@ -115,25 +121,26 @@ impl Expand<'_, '_> {
         }
         let guard = self.own.elected.filter(|_| !alone).map(|pred| Guard { pred, negated: false });
         self.release(ring, self.ring(ring).slot, guard);
-        next
     }
 
-    fn put_number(&mut self, ring: Ring, next: Value, guard: Option<Guard>) {
-        let address = self.number_address(ring);
-        let new =
-            NewInst::new(Opcode::StShared, &[address, next], &[]).attr(Attr::Mem { offset: 0, count: 1 });
+    /// Stores a word of a stage, by its number.
+    pub fn put_word(&mut self, ring: Ring, (n, word): (u32, Value), guard: Option<Guard>) {
+        let address = self.words_address(ring);
+        let attr = Attr::Mem { offset: 4 * n as i32, count: 1 };
+        let new = NewInst::new(Opcode::StShared, &[address, word], &[]).attr(attr);
         self.at().push(new.guard(guard));
     }
 
-    fn number(&mut self, ring: Ring) -> Value {
-        let address = self.number_address(ring);
+    /// Loads a word of a stage, by its number.
+    pub fn word(&mut self, ring: Ring, n: u32) -> Value {
+        let address = self.words_address(ring);
         let new = NewInst::new(Opcode::LdShared, &[address], &[Ty::B32]);
-        let next = self.at().value(new.attr(Attr::Mem { offset: 0, count: 1 }));
-        self.code.func.values[next].uniform = true;
-        next
+        let word = self.at().value(new.attr(Attr::Mem { offset: 4 * n as i32, count: 1 }));
+        self.code.func.values[word].uniform = true;
+        word
     }
 
-    fn number_address(&mut self, ring: Ring) -> Value {
+    fn words_address(&mut self, ring: Ring) -> Value {
         let buffer = self.given.schedule.rings[ring].buffers[0];
         self.stage_address(ring, buffer, 0)
     }

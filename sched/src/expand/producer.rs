@@ -94,9 +94,15 @@ impl<'a> Expand<'_, 'a> {
 
     /// Expands one instruction for the producer.
     pub fn produce(&mut self, _block: Block, inst: Inst) -> Result<()> {
-        if !self.keeps(inst) {
+        if self.hears_scalars(inst) || !self.keeps(inst) {
             return Ok(());
         }
+        self.produce_kept(inst)?;
+        self.tell_scalars(inst);
+        Ok(())
+    }
+
+    fn produce_kept(&mut self, inst: Inst) -> Result<()> {
         match self.data(inst).op {
             Opcode::For if self.given.schedule.before_wait == Some(inst) => self.expand_before_wait(inst),
             Opcode::For => self.expand_for(inst),

@@ -92,7 +92,8 @@ impl Expand<'_, '_> {
                     self.memory.seen.scratch[buffer].unfenced = true;
                 }
             }
-            BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper | BufferKind::NextTile => {
+            BufferKind::NextTile | BufferKind::TileScalars => {}
+            BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper => {
                 if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handoff(r)) {
                     self.wait_stage(ring);
                 }

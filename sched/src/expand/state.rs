@@ -1,7 +1,7 @@
 //! The state during the expansion of a role, grouped by subject.
 
 use super::footprints::Accesses;
-use crate::analysis::{Graph, Node};
+use crate::analysis::{Graph, Node, TileScalars};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{
@@ -19,6 +19,8 @@ pub(super) struct Given<'p, 'a> {
     pub smem: &'p SharedMap,
     /// Tensor maps of parts, by the map of the whole.
     pub parts: &'p FxHashMap<u32, u32>,
+    /// What the producer finds for all roles.
+    pub scalars: &'p TileScalars,
 }
 
 /// The role that is expanded.

@@ -27,7 +27,7 @@ use self::helper::{do_helper, helper_rings};
 use self::mma_order::do_mma_order;
 use self::multicast::do_multicast;
 use self::pdl::do_pdl;
-use self::rings::{epilogue_rings, find_rings, hold_back, next_tile_ring};
+use self::rings::{epilogue_rings, find_rings, hold_back, tile_rings};
 use self::roles::{do_epilogue, do_roles};
 use self::staging::stored_again;
 use self::wgmma_pipelining::in_flight;
@@ -71,7 +71,7 @@ pub fn do_schedule_without(
     find_rings(program, graph, &mut s)?;
     epilogue_rings(program, graph, &late, &mut s);
     helper_rings(program, graph, &mut s);
-    next_tile_ring(program, &mut s);
+    tile_rings(program, &mut s);
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what =
@@ -89,7 +89,7 @@ pub fn do_schedule_without(
     }
     do_pdl(program, graph, &mut s);
     for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
-        in_flight(program, inst, &mut s);
+        in_flight(program, graph, inst, &mut s);
     }
     if program.deferred && has(Feature::Deferral) {
         s.deferral = deferral(program, graph, target).ok();

@@ -9,21 +9,19 @@
 //! and nothing else needs a wait before it.
 
 use crate::analysis::{
-    Graph, Node, can_lead, global_access, handoff, hoisted_before_wait, reads_fixed, touched,
+    Graph, Node, can_lead, early_copies, global_access, handoff, hoisted_before_wait, reads_fixed, touched,
 };
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Attr, Buffer, BufferKind, Func, Inst, Program, RingFill, Schedule};
+use warplift_ir::machine::{Buffer, BufferKind, Func, Inst, Program, RingFill, Schedule};
 use warplift_ir::manifest::Argument;
 use warplift_ir::target::Opcode;
 
 /// Chooses the loop, or remarks why its early loads wait with the others.
 pub(crate) fn do_pdl(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
-    let func = &program.func;
     if !program.launch.pdl {
         return;
     }
-    let copies = graph.shared_accesses(func).iter().map(|a| a.inst);
-    let before_wait: Vec<Inst> = copies.filter(|&i| is_before_wait(func, i)).collect();
+    let before_wait = early_copies(&program.func, graph);
     let others = read_late(program, graph);
     s.remarks.extend(others.map(|name| {
         format!("`{name}` waits for other grids: the epilogue role loads hoisted arrays before the wait only if all of them may be")
@@ -43,11 +41,6 @@ pub(crate) fn do_pdl(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
         Ok(inst) => s.before_wait = Some(inst),
         Err(why) => s.remarks.push(format!("early loads wait for the grid before this one: {why}")),
     }
-}
-
-/// Whether an instruction is a load that need not wait for other grids.
-pub(crate) fn is_before_wait(func: &Func<'_>, inst: Inst) -> bool {
-    matches!(&func.insts[inst].attr, Attr::Tma(t) if t.before_wait)
 }
 
 /// An array from which the producer loads scalars, and which the grids before this one may write.

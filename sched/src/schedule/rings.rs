@@ -125,13 +125,15 @@ pub(crate) fn epilogue_rings(
     s.rings.push(handoff_ring(program, graph, handoff, RingFill::Handoff));
 }
 
-/// Makes the ring in which the next tile's number is handed on, if tiles are drawn from a counter.
-pub(crate) fn next_tile_ring(program: &Program<'_>, s: &mut Schedule) {
-    let Some(buffer) = program.buffers_of(BufferKind::NextTile).next() else { return };
-    let fill = if s.producer { RingFill::NextTile } else { RingFill::NextTileByThreads };
+/// Makes the rings in which the next tile's number is handed on, if tiles are drawn from a counter, and scalars of a tile.
+pub(crate) fn tile_rings(program: &Program<'_>, s: &mut Schedule) {
+    let next = if s.producer { RingFill::NextTile } else { RingFill::NextTileByThreads };
     let body = tile_loop(&program.func).map(|looped| program.func.insts[looped].blocks[0]);
-    // Two slots spare the threads a second meeting, and let the producer go on to the next tile.
-    s.rings.push(RingData { least: 2, wish: Some(2), ..handed_on(program, buffer, fill, body) });
+    for (kind, fill) in [(BufferKind::NextTile, next), (BufferKind::TileScalars, RingFill::TileScalars)] {
+        // Two slots spare the threads a second meeting, and let the producer go on to the next tile.
+        let ring = |buffer| RingData { least: 2, wish: Some(2), ..handed_on(program, buffer, fill, body) };
+        s.rings.extend(program.buffers_of(kind).next().map(ring));
+    }
 }
 
 /// The ring by which one role hands values over to another, in the block that loads them.

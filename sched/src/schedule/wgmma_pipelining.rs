@@ -1,6 +1,6 @@
 //! Products that stay in flight over an iteration of their loop.
 
-use crate::analysis::{WARPGROUP, yields};
+use crate::analysis::{Graph, Node, WARPGROUP, needed_beside_copies, reads_fixed, yields};
 use warplift_ir::machine::{Attr, Block, Buffer, Inst, Program, Schedule};
 use warplift_ir::target::Opcode;
 
@@ -8,7 +8,7 @@ use warplift_ir::target::Opcode;
 /// one warpgroup computes alone. Measured: one warpgroup reaches 88% of the tensor cores' rate if every iteration waits
 /// for its own products, and 99.8% if it waits for those of the iteration before. Two warpgroups fill each other's
 /// gaps.
-pub(super) fn in_flight(program: &Program<'_>, inst: Inst, s: &mut Schedule) {
+pub(super) fn in_flight(program: &Program<'_>, graph: &Graph, inst: Inst, s: &mut Schedule) {
     let data = &program.func.insts[inst];
     let (Opcode::For, Attr::Loop(attr)) = (data.op, &data.attr) else { return };
     let products = program.func.blocks[data.blocks[0]].insts.iter();
@@ -23,16 +23,22 @@ pub(super) fn in_flight(program: &Program<'_>, inst: Inst, s: &mut Schedule) {
         );
         return;
     }
-    match only_products(program, data.blocks[0]) {
+    match only_products(program, graph, (data.blocks[0], s.producer)) {
         Ok(()) => s.in_flight[inst] = 1,
         Err(why) => s.remarks.push(format!("products of loop `{}` are not left in flight: {why}", attr.name)),
     }
 }
 
-/// Whether a loop's body contains only products on rings, with accumulators that nothing else uses.
-fn only_products(program: &Program<'_>, body: Block) -> Result<(), String> {
+/// Whether a loop's body contains only products on rings, with accumulators that nothing else uses, and scalars that only
+/// copies need.
+fn only_products(
+    program: &Program<'_>,
+    graph: &Graph,
+    (body, produced): (Block, bool),
+) -> Result<(), String> {
     let func = &program.func;
     let yielded = yields(func, body);
+    let by_producer = |i: Inst| produced && !needed_beside_copies(func, graph).contains(&Node::Inst(i));
     for &inst in &func.blocks[body].insts {
         let d = &func.insts[inst];
         match (d.op, &d.attr) {
@@ -47,6 +53,7 @@ fn only_products(program: &Program<'_>, body: Block) -> Result<(), String> {
                     return Err("an accumulator is not carried as it is".to_owned());
                 }
             }
+            _ if reads_fixed(d) && by_producer(inst) => {}
             (op, _) if op.is_pure() && d.results.iter().all(|&r| !func.ty(r).is_frag()) => {}
             (op, _) => return Err(format!("`{}` stands among them", op.name())),
         }

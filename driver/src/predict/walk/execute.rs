@@ -15,7 +15,7 @@ use crate::predict::memory::Way;
 use crate::predict::patterns::Number;
 use crate::predict::units::Units;
 use crate::predict::warp::{Warp, offset};
-use warplift_ir::machine::{Attr, InstData};
+use warplift_ir::machine::{Attr, InstData, RoleKind};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target, Unit};
 
@@ -288,10 +288,12 @@ impl<'a> Walk<'_, '_, 'a> {
 
     /// What one lane alone, or all together, put into a word of shared memory.
     pub(super) fn note(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) {
-        if data.guard.is_none() && self.updates.has_nothing_to_tell() {
+        let by_producer = warp.name == RoleKind::Producer.name();
+        if data.guard.is_none() && self.updates.has_nothing_to_tell() && !by_producer {
             return;
         }
         let value = data.args.get(1).and_then(|&v| warp.known.number(v));
+        self.told |= by_producer && value.is_some();
         if let Some((lane, at)) = self.only_lane(warp, data) {
             let value = value.map(|v| self.patterns.lanes(v)[lane]);
             return self.updates.put(at, &data.attr, value);

@@ -37,6 +37,7 @@ variants!(BufferKind {
     Handoff "handoff",
     Helper "helper",
     NextTile "next_tile",
+    TileScalars "tile_scalars",
     Staging "staging",
     Scratch "scratch",
     Array "array",
