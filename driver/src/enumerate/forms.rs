@@ -14,7 +14,7 @@
 
 use super::beside::{Beside, Work};
 use super::extents::{Asked, Tried};
-use super::propose::{ACCUMULATORS, Anchor, PART, mapping};
+use super::propose::{ACCUMULATORS, Anchor, PART, from_a_counter, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
 use crate::predict::Launch;
 use crate::problem::{operand_bits, operands, traffic};
@@ -407,8 +407,9 @@ impl<'a> Space<'a> {
                 ..KernelMapping::default()
             })
         });
+        let drawn = self.asked.anchor.ragged.then(from_a_counter);
         let many = blocks > f64::from(self.target.multiprocessors);
-        plain.into_iter().chain(persistent.filter(|_| many)).collect()
+        plain.into_iter().chain(persistent.chain(drawn).filter(|_| many)).collect()
     }
 
     /// The form, as it fits the registers; `None` where there are too few.

@@ -406,7 +406,9 @@ fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: 
     // columns on.
     let wide = KernelMapping { persistent: true, raster, ..Default::default() };
     let tile = if anchor.turned { (n, m, k, groups) } else { (m, n, k, groups) };
-    let wholes = std::iter::once(KernelMapping::default()).chain((n >= 64).then_some(wide));
+    let drawn = anchor.ragged.then(from_a_counter);
+    let many = std::iter::once(wide).chain(drawn).filter(|_| n >= 64);
+    let wholes = std::iter::once(KernelMapping::default()).chain(many);
     let plain = wholes.filter_map(|whole| product(kernel, anchor, tile, whole, Some(1), target));
     let ways = [Vec::new(), staged(kernel), anchor.arrays.clone()];
     let mut found = Vec::new();
@@ -419,6 +421,11 @@ fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: 
         }
     }
     found
+}
+
+/// Programs that draw their tiles: where memory decides the work on a tile, nothing else shares it out.
+pub(super) fn from_a_counter() -> KernelMapping {
+    KernelMapping { persistent: true, counter: true, ..KernelMapping::default() }
 }
 
 /// Whether threads compute an operand of some product.

@@ -472,3 +472,14 @@ fn the_choice_follows_given_arrays() {
     assert!(long.cycles > 20.0 * short.cycles, "{} {}", long.cycles, short.cycles);
     assert!(short.mapping != long.mapping, "{}", short.mapping);
 }
+
+/// Where memory decides the work on a tile, programs that draw their tiles are among the proposals.
+#[test]
+fn tiles_are_drawn_where_memory_decides_their_work() {
+    let drawn = |name: &str| {
+        let all = mappings(&kernel(name), &SM90A, &Grants::default());
+        all.iter().filter(|m| m.whole.counter).count()
+    };
+    assert!(drawn("attention_varlen") >= 2);
+    assert_eq!(drawn("attention") + drawn("gemm"), 0);
+}
