@@ -83,6 +83,41 @@ fn one_of_many_blocks_wins_and_a_loop_tries_again() {
     }
 }
 
+/// Updates of one element by scalars, with and without the scalar that was there.
+#[test]
+fn scalars_update_one_element() {
+    let text = "kernel scalars(x: ptr<i32>, most: ptr<i32>, sum: ptr<f32>, wide: ptr<i64>, n: i32) {
+            grid n
+            gx = view x : i32[n]
+            gm = view most : i32[2, 3]
+            gs = view sum : f32[1]
+            gw = view wide : i64[2]
+            v = load gx[block_index] : i32
+            atomic_max gm[1, 2], v
+            atomic_add gs[0], 0.5
+            atomic_add gs[0], 2.0 order release
+            place = atomic_add gm[0, 1], 1 : i32
+            atomic_add gm[0, 0], place * place
+            before = atomic_add gw[1], cast(v, i64) : i64
+            atomic_max gw[0], before + cast(v, i64)
+            none, tries, seen = while carry again = 0, tries = 0, seen = 0 {
+                there = atomic_cas gm[0, 2], seen, max(seen, v * v % 97) : i32
+                yield (there != seen) & (tries < 1000), again, tries + 1, there
+            }
+            outside = atomic_add gm[2, 0], 1 : i32
+            atomic_add gm[1, 0], outside
+        }
+        mapping scalars { kernel: warps 2 }";
+    let x: Vec<i32> = (0..23).map(|i| 31 * i % 50).collect();
+    let given = [("x", Given::I32(&x)), ("most", Given::I32(&[0; 6])), ("wide", Given::I64(&[0, 1 << 40]))];
+    let compiled = check(text, &[("n", 23)], &given);
+    assert!(
+        compiled.ptx.contains("red.") && compiled.ptx.contains("atom.global.cas.b32"),
+        "{}",
+        compiled.ptx
+    );
+}
+
 #[test]
 fn what_cannot_be_compared_is_said() {
     let text = |ty: &str, statement: &str| {
@@ -94,6 +129,8 @@ fn what_cannot_be_compared_is_said() {
         ("f32", "o = atomic_cas gy[0], t, t : f32[4]", "integers"),
         ("u32", "o = atomic_cas gy[0], z, t : u32[4]", "u32[4]"),
         ("i32", "o = atomic_cas gy[0], t : i32[4]", ","),
+        ("i32", "o = atomic_add gy[0], 1 : f32", "the type of its operand"),
+        ("i32", "o = atomic_add gy[0], 1.5 : i32", "the tile is f32[1]"),
     ] {
         let text = text(ty, statement);
         let error = parse_file(&text, "f.tile").expect_err(&text).to_string();

@@ -139,14 +139,31 @@ fn sums_of_very_many_elements() {
     assert!(!why.contains("of tiles of i64"), "{why}");
 }
 
-/// A scalar of two words has no form beside a tile.
+/// Scalars of two words beside tiles: loaded, computed, arguments, and made full tiles.
 #[test]
-fn what_has_no_words_is_refused() {
-    let (kernel, mapping) =
-        parsed(&text("i64", "x + m").replace("high: ptr<u32> align 16", "high: ptr<u32> align 16, m: i64"));
-    let why = compile(&kernel, &mapping, &SM90A, &Options::default()).err().map(|e| e.to_string());
-    assert!(
-        why.is_some_and(|why| why.contains("`+` of a tile and a scalar of i64")),
-        "a scalar of two words"
-    );
+fn scalars_of_64_bits_beside_tiles() {
+    for elem in ["i64", "u64"] {
+        let loaded = text(elem, "body")
+            .replace("z = body", "m = load gy[3, 5] : ELEM  k = load gx[7, 63] : ELEM  z = body");
+        for body in [
+            "x + m",
+            "m - x",
+            "x * m",
+            "min(x, m)",
+            "select(x < m, x, m)",
+            "full m : ELEM[8, 64]",
+            "x ^ (m + k)",
+            "x + min(m, k)",
+            "x + max(m, k)",
+            "x + (m - k) * 3",
+            "x + select(m < k, m, k)",
+            "x + select(m >= k, m, k)",
+            "x + reduce_sum(reshape y : ELEM[512], 0)",
+            "x / max(m, 1)",
+        ] {
+            let (x, y) = numbers();
+            let text = loaded.replace("z = body", &format!("z = {body}")).replace("ELEM", elem);
+            check(&text, &[], &[("px", Given::I64(&x)), ("py", Given::I64(&y))]);
+        }
+    }
 }

@@ -172,9 +172,6 @@ fn check_long(k: &Kernel, order: &[Inst]) -> Result<()> {
             let (op, elem) = (&k.insts[inst].op, k.ty(v).elem());
             let name = op.name();
             let message = match op {
-                op if has_words(op) && is_long(k.ty(k.result(inst)).elem()) => format!(
-                    "`{name}` of a tile and a scalar of {elem} does not compile, unless that is a constant or a cast of 32 bits"
-                ),
                 Op::Gather(_) => {
                     format!("`gather` by indices of {elem} does not compile: `cast` them to i32")
                 }

@@ -9,6 +9,7 @@ use super::{Low, Lower};
 use crate::Result;
 use crate::facts::is_never_negative;
 use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, small_bits, unary_row};
+use crate::takes::is_long;
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Assumption, BinOp, CmpOp, Inst, MOST_INDEX, Op, Type, UnOp, Value};
@@ -87,8 +88,12 @@ impl Lower<'_, '_> {
 
     /// A comparison gives a predicate.
     fn scalar_compare(&mut self, cmp: CmpOp, args: &[Value]) -> Result<machine::Value> {
-        let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
-        let from = self.k.ty(args[0]).elem();
+        let (mut x, mut y) = (self.scalar(args[0])?, self.scalar(args[1])?);
+        let mut from = self.k.ty(args[0]).elem();
+        if from == Elem::Uint(64) {
+            [x, y] = [x, y].map(|v| self.other_sign(v));
+            from = Elem::Int(64);
+        }
         let Some(row) = kind(from, false).and_then(compare_row) else {
             return self.refuse_scalars(from);
         };
@@ -148,6 +153,12 @@ impl Lower<'_, '_> {
         let (result, args) = (k.result(inst), k.args(inst).to_vec());
         let elem = k.ty(result).elem();
         let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
+        if is_long(elem)
+            && let Some(r) = self.long_scalar(op, elem, (x, y), k.int_const(args[1]))
+        {
+            self.set(result, r);
+            return Ok(());
+        }
         if op == BinOp::CeilDiv && matches!(elem, Elem::Int(32) | Elem::Uint(32)) {
             let r = self.divided_up(inst, elem, x, y);
             self.set(result, r);
@@ -164,6 +175,39 @@ impl Lower<'_, '_> {
         };
         self.set(result, r);
         Ok(())
+    }
+
+    /// Operations of 64 bits beyond the rows of signed numbers: a word's shift to the right, and those without a sign.
+    fn long_scalar(
+        &mut self,
+        op: BinOp,
+        elem: Elem,
+        (x, y): (machine::Value, machine::Value),
+        by: Option<i64>,
+    ) -> Option<machine::Value> {
+        let signed = elem.is_signed();
+        match op {
+            BinOp::Shr if by == Some(32) => {
+                let high = self.at().op(Opcode::High64, &[x], Ty::B32);
+                let widen = if signed { Opcode::WidenS32 } else { Opcode::WidenU32 };
+                Some(self.at().op(widen, &[high], Ty::B64))
+            }
+            BinOp::Min | BinOp::Max if !signed => {
+                let [x, y] = [x, y].map(|v| self.other_sign(v));
+                let r = self.at().op(binary_row(op, Kind::Wide)?, &[x, y], Ty::B64);
+                Some(self.other_sign(r))
+            }
+            BinOp::Add | BinOp::Sub | BinOp::Mul if !signed => {
+                Some(self.at().op(binary_row(op, Kind::Wide)?, &[x, y], Ty::B64))
+            }
+            _ => None,
+        }
+    }
+
+    /// A number of 64 bits with its highest bit turned: the order of those without a sign becomes that of signed ones.
+    fn other_sign(&mut self, x: machine::Value) -> machine::Value {
+        let least = self.at().imm_of(Ty::B64, i64::MIN);
+        self.at().op(Opcode::AddS64, &[x, least], Ty::B64)
     }
 
     /// A row of integers. A division by an argument in a loop goes by a reciprocal, one by a constant without a division.
@@ -256,7 +300,7 @@ impl Lower<'_, '_> {
         let from = from.elem();
         let word = |e: Elem| matches!(e, Elem::Int(32) | Elem::Uint(32));
         Ok(match (from, to) {
-            (a, b) if a == b || (word(a) && word(b)) => x,
+            (a, b) if a == b || (word(a) && word(b)) || (is_long(a) && is_long(b)) => x,
             // A loaded byte fills its register with zeros.
             (Elem::Uint(8), b) if word(b) => x,
             (Elem::Int(32), Elem::Int(64) | Elem::Uint(64)) => self.at().op(Opcode::WidenS32, &[x], Ty::B64),

@@ -84,30 +84,30 @@ impl Expand<'_> {
         }
         Some(match op {
             Op::Binary(op) => {
-                let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];
+                let [x, y] = [self.words(args[0], ty), self.words(args[1], ty)];
                 self.binary(*op, x, y, ty.elem().is_signed())?
             }
-            Op::Full => self.scalar_words(args[0], with_elem(ty, U32))?,
-            Op::Unary(UnOp::Not) => self.words(args[0], ty)?.map(|w| self.unary(UnOp::Not, w)),
-            Op::Unary(UnOp::Neg) => self.negated(args[0], ty)?,
-            Op::Unary(UnOp::Abs) if !ty.elem().is_signed() => self.words(args[0], ty)?,
+            Op::Full => self.scalar_words(args[0], with_elem(ty, U32)),
+            Op::Unary(UnOp::Not) => self.words(args[0], ty).map(|w| self.unary(UnOp::Not, w)),
+            Op::Unary(UnOp::Neg) => self.negated(args[0], ty),
+            Op::Unary(UnOp::Abs) if !ty.elem().is_signed() => self.words(args[0], ty),
             Op::Unary(UnOp::Abs) => {
-                let (own, negated) = (self.words(args[0], ty)?, self.negated(args[0], ty)?);
+                let (own, negated) = (self.words(args[0], ty), self.negated(args[0], ty));
                 let zero = self.number(0, own[0]);
                 let negative = self.compare(CmpOp::Lt, own, [zero; 2], true);
                 self.choose(negative, negated, own)
             }
             Op::Select => {
-                let [x, y] = [self.words(args[1], ty)?, self.words(args[2], ty)?];
+                let [x, y] = [self.words(args[1], ty), self.words(args[2], ty)];
                 self.choose(args[0], x, y)
             }
             Op::Trans(_) | Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Slice(_) | Op::Rearrange => {
-                self.own_words(args[0])?.map(|w| self.like(op, &[w], result))
+                self.own_words(args[0]).map(|w| self.like(op, &[w], result))
             }
-            Op::Gather(_) => self.own_words(args[0])?.map(|w| self.like(op, &[w, args[1]], result)),
+            Op::Gather(_) => self.own_words(args[0]).map(|w| self.like(op, &[w, args[1]], result)),
             Op::Scan(op, d) => self.scan(*op, *d, args[0], result)?,
             Op::Join => {
-                let [x, y] = [self.own_words(args[0])?, self.own_words(args[1])?];
+                let [x, y] = [self.own_words(args[0]), self.own_words(args[1])];
                 [0, 1].map(|n| self.like(op, &[x[n], y[n]], result))
             }
             _ => return None,
@@ -116,14 +116,14 @@ impl Expand<'_> {
 
     fn compared(&mut self, cmp: CmpOp, args: &[Value], result: Value) -> Option<()> {
         let (ty, signed) = (self.k.ty(result), self.k.ty(args[0]).elem().is_signed());
-        let [x, y] = [self.words(args[0], ty)?, self.words(args[1], ty)?];
+        let [x, y] = [self.words(args[0], ty), self.words(args[1], ty)];
         let holds = self.compare(cmp, x, y, signed);
         self.becomes(result, holds)
     }
 
     fn split(&mut self, x: Value, results: [Value; 2]) -> Option<()> {
         let types = [with_elem(self.k.ty(results[0]), U32); 2];
-        let [low, high] = self.own_words(x)?.map(|w| {
+        let [low, high] = self.own_words(x).map(|w| {
             let made = self.k.append_inst(self.block, Op::Split, &[w], &types, &[], self.loc);
             self.k.results(made).to_vec()
         });
@@ -203,10 +203,10 @@ impl Expand<'_> {
         })
     }
 
-    fn negated(&mut self, x: Value, shape: Type) -> Option<Words> {
-        let x = self.words(x, shape)?;
+    fn negated(&mut self, x: Value, shape: Type) -> Words {
+        let x = self.words(x, shape);
         let zero = self.number(0, x[0]);
-        Some(self.difference([zero; 2], x))
+        self.difference([zero; 2], x)
     }
 
     /// The number of bits to shift by in one word: 64 where it is more than a word holds.
@@ -278,32 +278,44 @@ impl Expand<'_> {
         }
     }
 
-    /// The words of a tile, or of a scalar as a tile of this shape; `None` of a scalar whose words are not known.
-    fn words(&mut self, v: Value, shape: Type) -> Option<Words> {
+    /// The words of a tile, or of a scalar as a tile of this shape.
+    fn words(&mut self, v: Value, shape: Type) -> Words {
         let ty = with_elem(shape, U32);
         if let Some(&known) = self.words.get(&v).filter(|_| matches!(self.k.ty(v), Type::Tile(..))) {
-            return Some(known);
+            return known;
         }
         let full = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Full));
         match (self.k.ty(v), full) {
             (Type::Scalar(_), _) => self.scalar_words(v, ty),
             (_, Some(full)) => self.scalar_words(self.k.args(full)[0], ty),
-            _ => Some(self.taken_apart(v)),
+            _ => self.taken_apart(v),
         }
     }
 
-    fn own_words(&mut self, v: Value) -> Option<Words> {
+    fn own_words(&mut self, v: Value) -> Words {
         self.words(v, self.k.ty(v))
     }
 
-    /// The words of a number, or of what was a word.
-    fn scalar_words(&mut self, v: Value, ty: Type) -> Option<Words> {
+    /// The words of a scalar, as tiles of this shape.
+    fn scalar_words(&mut self, v: Value, ty: Type) -> Words {
         if let Some(&known) = self.words.get(&v) {
-            return Some(known.map(|w| self.make(Op::Full, &[w], ty)));
+            return known.map(|w| self.make(Op::Full, &[w], ty));
         }
         if let Some(c) = self.k.int_const(v) {
-            return Some([c, c >> 32].map(|c| self.full(i64::from(c as u32), ty)));
+            return [c, c >> 32].map(|c| self.full(i64::from(c as u32), ty));
         }
+        let parts = match self.widened(v) {
+            Some(parts) => parts,
+            None => self.parts_of_scalar(v),
+        };
+        parts.map(|w| {
+            let w = self.cast(w, U32);
+            self.make(Op::Full, &[w], ty)
+        })
+    }
+
+    /// The number of 32 bits that a scalar was, and the word of its sign.
+    fn widened(&mut self, v: Value) -> Option<[Value; 2]> {
         let cast = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Cast))?;
         let from = self.k.args(cast)[0];
         let sign = match self.k.ty(from) {
@@ -314,10 +326,14 @@ impl Expand<'_> {
             Type::Scalar(U32) => self.make(Op::Int(0), &[], Type::Scalar(U32)),
             _ => return None,
         };
-        Some([from, sign].map(|w| {
-            let w = self.cast(w, U32);
-            self.make(Op::Full, &[w], ty)
-        }))
+        Some([from, sign])
+    }
+
+    /// The words of a scalar that is no cast: loaded, computed, or an argument.
+    fn parts_of_scalar(&mut self, v: Value) -> [Value; 2] {
+        let ty = self.k.ty(v);
+        let word = self.make(Op::Int(32), &[], ty);
+        [v, self.make(Op::Binary(BinOp::Shr), &[v, word], ty)]
     }
 
     fn taken_apart(&mut self, v: Value) -> Words {

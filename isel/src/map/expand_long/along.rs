@@ -19,7 +19,7 @@ impl Expand<'_> {
     /// A reduction along a dimension.
     pub(super) fn reduce(&mut self, op: ReduceOp, d: u8, x: Value, result: Value) -> Option<()> {
         let along = Op::Reduce(op, d);
-        let own = self.own_words(x)?;
+        let own = self.own_words(x);
         let words = match op {
             ReduceOp::Sum => self.sums(own, x, &along, result),
             ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => own.map(|w| self.like(&along, &[w], result)),
@@ -42,7 +42,7 @@ impl Expand<'_> {
     /// A scan along a dimension.
     pub(super) fn scan(&mut self, op: ReduceOp, d: u8, x: Value, result: Value) -> Option<Words> {
         let along = Op::Scan(op, d);
-        let own = self.own_words(x)?;
+        let own = self.own_words(x);
         Some(match op {
             ReduceOp::Sum => self.sums(own, x, &along, result),
             ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => own.map(|w| self.like(&along, &[w], result)),
