@@ -38,6 +38,7 @@ const RULES: &[Rule] = &[
     quotients::rule,
     quotients::reciprocals,
     integers::rule,
+    selects::of_constants,
     selects::identity,
     factors::rule,
     signs::rule,

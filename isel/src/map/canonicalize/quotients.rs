@@ -26,9 +26,7 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
         return None;
     }
     if let Some(c) = constant(r.k, y) {
-        let exact = c.is_normal() && (c as f32).to_bits().trailing_zeros() >= f32::MANTISSA_DIGITS - 1;
-        let within = (SMALL..LARGE).contains(&c.abs()) && (SMALL..LARGE).contains(&(1.0 / c).abs());
-        return (exact && within).then(|| (Op::Binary(BinOp::Mul), vec![x, r.number(Elem::F32, 1.0 / c)]));
+        return by_constant(r, x, c);
     }
     let divisors = match r.row(y) {
         Some(row) => elements(r, row),
@@ -48,6 +46,12 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     let range = r.of_row(y, &mut |_, y| factor.unwrap_or(y));
     let near = r.mul(x, range);
     Some((Op::Binary(BinOp::Mul), vec![near, reciprocal]))
+}
+
+/// `x / c` as a product. The reciprocal is rounded and so is the product: together less than the 2 ulp that a quotient has.
+fn by_constant(r: &mut Rewrite<'_>, x: Value, c: f64) -> Option<(Op, Vec<Value>)> {
+    let within = |c: f64| (SMALL..LARGE).contains(&c.abs());
+    (within(c) && within(1.0 / c)).then(|| (Op::Binary(BinOp::Mul), vec![x, r.number(Elem::F32, 1.0 / c)]))
 }
 
 /// `x * rcp(y)` and `x * (1 / y)` of f32 tiles as `x / y`, where nothing else uses the reciprocals and each element has its own.
