@@ -18,13 +18,13 @@ mod transpose;
 use super::mma_variant::consumers;
 use crate::boxes::is_box;
 use class::Classes;
-use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Products, Value};
+use warplift_ir::tile::{Block, Inst, InstData, Kernel, Mapping, Op, Products, Value};
 
 /// Limit on the classes that are tried: `n` classes are `2^n` choices.
 const MOST: usize = 6;
 /// The warpgroups cannot share the rows: impossible.
 const UNEVEN: u32 = 500;
-/// An accumulator that must be transposed to become an operand.
+/// An accumulator that must be transposed to become an operand, or to be computed with.
 const EXCHANGED: u32 = 100;
 /// A computed operand on the right: it goes through shared memory.
 const COMPUTED_RIGHT: u32 = 90;
@@ -45,10 +45,19 @@ pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     if mapping.whole.products == Products::MmaSync || of_sums.is_empty() || of_sums.len() > MOST {
         return;
     }
+    let exchanged: Vec<Inst> = k.insts.keys().filter(|&i| is_computed_with(k, i)).collect();
     let weigh = |choice: usize| {
         let swapped: Vec<Value> =
             of_sums.iter().enumerate().filter(|(n, _)| choice >> n & 1 == 1).map(|(_, &v)| v).collect();
-        let cost = Weighing { k, classes: &classes, of_sums: &of_sums, swapped: &swapped, groups }.cost();
+        let weighing = Weighing {
+            k,
+            classes: &classes,
+            of_sums: &of_sums,
+            swapped: &swapped,
+            exchanged: &exchanged,
+            groups,
+        };
+        let cost = weighing.cost();
         (cost, choice, swapped)
     };
     let best = (0..1usize << of_sums.len()).map(weigh).min();
@@ -59,6 +68,13 @@ pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
+/// Whether an instruction transposes a tile for others than products and stores, which look through it.
+fn is_computed_with(k: &Kernel, inst: Inst) -> bool {
+    let looks_through = |op: &Op| matches!(op, Op::Mma { .. } | Op::Store | Op::Atomic(_));
+    let uses = |d: &InstData, v: Value| d.args.as_slice(&k.pool).contains(&v);
+    class::exchanges(k, inst) && k.insts.values().any(|d| !looks_through(&d.op) && uses(d, k.result(inst)))
+}
+
 /// One choice of classes to transpose.
 struct Weighing<'a> {
     k: &'a Kernel,
@@ -66,6 +82,8 @@ struct Weighing<'a> {
     /// Classes with accumulators.
     of_sums: &'a [Value],
     swapped: &'a [Value],
+    /// Transpositions of tiles that are computed with.
+    exchanged: &'a [Inst],
     groups: Option<u32>,
 }
 
@@ -80,6 +98,7 @@ impl Weighing<'_> {
                 Op::Mma { .. } => self.product(inst),
                 Op::Reduce(_, d) if self.beside_product(block) => self.reduction(inst, d),
                 Op::Store | Op::Atomic(_) => self.store(inst),
+                Op::Trans(_) if self.exchanged.contains(&inst) => self.transposition(inst),
                 _ => 0,
             };
         });
@@ -136,6 +155,13 @@ impl Weighing<'_> {
         let v = self.k.args(inst)[0];
         let over_rows = (d == 0) != self.is_transposed(v);
         if over_rows && self.has_sums(v) { ACROSS_WARPS } else { 0 }
+    }
+
+    /// A transposition disappears where one of its two sides is transposed.
+    fn transposition(&self, inst: Inst) -> u32 {
+        let from = self.k.args(inst)[0];
+        let stays = self.is_transposed(from) == self.is_transposed(self.k.result(inst));
+        if stays && self.has_sums(from) { EXCHANGED } else { 0 }
     }
 
     fn beside_product(&self, block: Block) -> bool {
