@@ -312,16 +312,30 @@ impl Grants {
     }
 }
 
-/// Arrays of elements of less than 16 bits whose tiles are no operands themselves.
+/// Arrays of elements of less than 16 bits whose tiles threads convert to operands.
 pub(super) fn narrow_arrays(kernel: &Kernel) -> Vec<String> {
-    let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
-    beside(kernel).into_iter().filter(|&(_, v)| narrow(v)).map(|(name, _)| name).collect()
+    converted(kernel).into_iter().map(|(name, _)| name).collect()
 }
 
-/// Bits of the narrowest elements among arrays whose tiles are no operands themselves, if they are below 16.
+/// Bits of the narrowest elements that threads convert to operands.
 fn narrow_bits(kernel: &Kernel) -> Option<u32> {
-    let bits = beside(kernel).into_iter().map(|(_, v)| kernel.ty(v).elem().bits());
-    bits.filter(|&bits| bits < 16).min()
+    converted(kernel).into_iter().map(|(_, v)| kernel.ty(v).elem().bits()).min()
+}
+
+/// Arrays of elements of less than 16 bits that operands are made of, but not these themselves, each with one of its tiles. A
+/// mask of scores is none: what is made of a product is not converted from what it is compared with.
+fn converted(kernel: &Kernel) -> Vec<(String, Value)> {
+    let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. }));
+    let operands = products.flat_map(|(i, _)| kernel.args(i).iter().skip(1).copied());
+    let sources = operands.map(|v| behind(kernel, vec![v]));
+    let loaded = sources.filter(|all| !all.iter().any(|&i| matches!(kernel.insts[i].op, Op::Mma { .. })));
+    let names: FxHashSet<&str> = loaded
+        .flatten()
+        .filter(|&i| matches!(kernel.insts[i].op, Op::Load))
+        .filter_map(|i| Some(kernel.argument_of(kernel.args(i)[0])?.name.as_str()))
+        .collect();
+    let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
+    beside(kernel).into_iter().filter(|(name, v)| narrow(*v) && names.contains(name.as_str())).collect()
 }
 
 /// Arrays that threads read beside products, staged by copies. Arrays with elements of less than a byte are left out.

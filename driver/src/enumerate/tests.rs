@@ -95,6 +95,35 @@ fn narrow_weights_are_packed_where_that_is_granted_and_the_planner_decides_on_th
     assert!(all.iter().any(|m| m.arrays.is_empty()) && all.iter().filter(both).count() >= 4, "{all:?}");
 }
 
+/// A mask chooses among products of operands, it is no operand: tiles are those of the kernel without it.
+#[test]
+fn masks_of_bytes_are_no_weights() {
+    let text = |mask: &str| {
+        format!(
+            "kernel k(a: ptr<f16> align 16, b: ptr<f16> align 16, mask: ptr<u8> align 16, c: ptr<f16> align 16, n: i32 % 16) {{
+                grid 1
+                ga = view a : f16[64, 64]  gb = view b : f16[n, 64]  gm = view mask : u8[n]  gc = view c : f16[64, 64]
+                zero = full 0.0 : f32[64, 64]
+                ta = load ga[0, 0] : f16[64, 64]
+                acc = for t in 0..cdiv(n, 64) carry x = zero {{
+                    tb = load gb[t*64, 0] : f16[64, 64]
+                    tm = expand_dims(load gm[t*64] : u8[64], {mask}
+                }}
+                store gc[0, 0], cast(acc, f16)
+            }}"
+        )
+    };
+    let narrow = |mask: &str| {
+        let kernel = parse_file(&text(mask), "masks.tile").unwrap().kernels.remove(0);
+        propose::narrow_arrays(&kernel)
+    };
+    let scores = "0)
+        s = mma zero, ta, trans(tb)
+        yield mma x, cast(select(tm != 0, s, 0.0), f16), tb";
+    assert_eq!(narrow(scores), Vec::<String>::new());
+    assert_eq!(narrow("1)\n yield mma x, ta, trans(tb * cast(tm, f16))"), ["mask"]);
+}
+
 #[test]
 fn what_asks_something_of_the_caller_is_chosen_only_where_granted() {
     let module = find("a16w4").unwrap().parse().unwrap();
