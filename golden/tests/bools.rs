@@ -132,3 +132,56 @@ fn truth_values_are_staged_and_copied() {
         assert_eq!(found[1], want, "true is stored as 1");
     }
 }
+
+/// Bytes compared with a constant are masks without a conversion: in attention-like scores each column has one, and rows share
+/// it. The bytes of random data take all values.
+#[test]
+fn bytes_that_equal_a_constant_are_masks_without_a_conversion() {
+    let cases = [
+        ("u8", "(load gm[t*64] : u8[64]) != 0"),
+        ("u8", "cast(load gm[t*64] : u8[64], i32) == 3"),
+        ("u8", "7.0 != cast(load gm[t*64] : u8[64], f32)"),
+        ("i8", "(load gm[t*64] : i8[64]) == -2"),
+        ("i8", "cast(load gm[t*64] : i8[64], i32) != -1"),
+        ("bool", "load gm[t*64] : bool[64]"),
+    ];
+    for (elem, mask) in cases {
+        let text = masked_product(elem, mask);
+        let ptx = warplift_golden::described::check(&text, &[("m", 65), ("n", 80)], &[""]);
+        assert!(ptx.contains("prmt.b32") && !ptx.contains("cvt.rn.f32"), "{mask}: {ptx}");
+        assert!(!ptx.contains("set.ne.u32"), "{mask}: {ptx}");
+    }
+}
+
+/// What a byte does not hold is compared as it was.
+#[test]
+fn other_comparisons_of_bytes_are_right() {
+    for (elem, mask) in [
+        ("u8", "cast(load gm[t*64] : u8[64], i32) != 300"),
+        ("u8", "cast(load gm[t*64] : u8[64], i32) != -1"),
+        ("u8", "cast(load gm[t*64] : u8[64], f32) != 0.5"),
+        ("i8", "cast(load gm[t*64] : i8[64], i32) == 255"),
+        ("u8", "(load gm[t*64] : u8[64]) < 128"),
+    ] {
+        warplift_golden::described::check(&masked_product(elem, mask), &[("m", 65), ("n", 80)], &[""]);
+    }
+}
+
+/// Sums of products of which a mask of columns chooses.
+fn masked_product(elem: &str, mask: &str) -> String {
+    format!(
+        "kernel k(a: ptr<f16> align 16, b: ptr<f16> align 16, mask: ptr<{elem}> align 16, c: ptr<f32> align 16, m: i32, n: i32 % 16) {{
+            grid cdiv(m, 64)
+            ga = view a : f16[m, 64]  gb = view b : f16[n, 64]  gm = view mask : {elem}[n]  gc = view c : f32[m]
+            i = block_index
+            zero = full 0.0 : f32[64, 64]
+            ta = load ga[i*64, 0] : f16[64, 64]
+            top = for t in 0..cdiv(n, 64) carry x = full -1.0e30 : f32[64] {{
+                s = mma zero, ta, trans(load gb[t*64, 0] : f16[64, 64])
+                yield max(x, reduce_max(select(expand_dims({mask}, 0), s, -1.0e9), 1))
+            }}
+            store gc[i*64], top
+        }}
+        mapping k {{ for t: pipeline 2, producers 1, consumers 1 }}"
+    )
+}

@@ -11,7 +11,7 @@ use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use warplift_ir::layout::Axis;
-use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{ArrayMapping, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Warps of the team that executes an instruction.
@@ -205,6 +205,30 @@ pub(crate) fn constant(k: &Kernel, v: Value) -> Option<f64> {
         Op::Int(v) => Some(v as f64),
         Op::Float(v) => Some(v),
         Op::Full => constant(k, k.args(def)[0]),
+        _ => None,
+    }
+}
+
+/// A comparison of the bytes of a tile with a constant, for equality: the tile, the constant's byte, and whether equal bytes
+/// are asked for. It costs no conversion: see `lower/byte_tests.rs`.
+pub(crate) fn byte_test(k: &Kernel, inst: Inst) -> Option<(Value, u8, bool)> {
+    let Op::Compare(cmp @ (CmpOp::Eq | CmpOp::Ne)) = k.insts[inst].op else { return None };
+    let &[a, b] = k.args(inst) else { return None };
+    let (x, c) = match (constant(k, a), constant(k, b)) {
+        (None, Some(c)) => (a, c),
+        (Some(c), None) => (b, c),
+        _ => return None,
+    };
+    let byte = byte_of(c, k.ty(x).elem())?;
+    let repeats = k.def(x).is_some_and(|d| k.insts[d].op == Op::Full);
+    (matches!(k.ty(x), Type::Tile(..)) && !repeats).then_some((x, byte, cmp == CmpOp::Eq))
+}
+
+/// The byte of a number as an 8-bit integer of a type, if it is one.
+pub(crate) fn byte_of(c: f64, elem: Elem) -> Option<u8> {
+    match elem {
+        Elem::Uint(8) if c.fract() == 0.0 && (0.0..256.0).contains(&c) => Some(c as u8),
+        Elem::Int(8) if c.fract() == 0.0 && (-128.0..128.0).contains(&c) => Some(c as i8 as u8),
         _ => None,
     }
 }

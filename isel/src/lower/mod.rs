@@ -18,6 +18,7 @@
 
 mod address_range;
 mod arrive;
+mod byte_tests;
 mod bytes;
 mod cells;
 mod control;

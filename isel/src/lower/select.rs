@@ -16,6 +16,11 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
+/// Elements of a mask register from which on a predicate costs less than a mask of all bits.
+const SHARED: u32 = 4;
+/// `lop3` table of `(a & c) | (b & !c)`.
+const CHOOSE: i64 = 0xe4;
+
 /// Which register of an operand each element reads.
 type Operand = (machine::Value, IndexMap);
 
@@ -211,8 +216,15 @@ impl Lower<'_, '_> {
                 self.repeat(row, Attr::Cmp(*cmp), &args, regs)
             }
             Test::Mask(mask) => {
-                let row = if self.func.ty(mask.0) == Ty::Pred { Opcode::Selp } else { Opcode::SelectMask };
-                self.repeat(row, Attr::None, &[x, y, mask.clone()], regs)
+                let shared = u32::from(regs) >= SHARED * self.func.ty(mask.0).regs().max(1);
+                let (row, attr) = match self.func.ty(mask.0) {
+                    Ty::Pred => (Opcode::Selp, Attr::None),
+                    // ptxas makes one predicate of the register for all its elements.
+                    _ if shared => (Opcode::SelectMask, Attr::None),
+                    // A mask register is all ones or zero, so a select is a choice bit by bit.
+                    _ => (Opcode::Lop3, Attr::Imm(CHOOSE)),
+                };
+                self.repeat(row, attr, &[x, y, mask.clone()], regs)
             }
             Test::Both(BinOp::And, both) => {
                 let inner = self.selected(&both[1], x, y.clone(), regs)?;

@@ -106,6 +106,7 @@ impl Lower<'_, '_> {
             }
             Op::Binary(op) => self.tile_binary(result, *op, &args),
             Op::Unary(op) => self.tile_unary(result, *op, args[0]),
+            Op::Compare(_) if self.tile_byte_test(inst, result)? => Ok(()),
             Op::Compare(cmp) => self.tile_compare(result, *cmp, &args),
             Op::Select => self.tile_select(result, &args),
             Op::Fma => self.tile_fma(result, &args),

@@ -60,7 +60,7 @@ fn rewrite(k: &mut Kernel, block: Block, inst: Inst) {
 /// The written truth values become bytes.
 fn byte_of(k: &mut Kernel, block: Block, inst: Inst, n: usize) {
     let (v, loc) = (k.args(inst)[n], k.insts[inst].loc);
-    let [one, zero] = [1, 0].map(|c| number(k, block, inst, c));
+    let [one, zero] = [1, 0].map(|c| number(k, block, inst, Elem::I32, c));
     let wide = with_elem(k.ty(v), Elem::I32);
     let made = k.append_inst(block, Op::Select, &[v, one, zero], &[wide], &[], loc);
     let chosen = k.result(made);
@@ -76,16 +76,21 @@ fn is_true(k: &mut Kernel, block: Block, inst: Inst, result: Value) {
     let loc = k.insts[inst].loc;
     let raw = k.values.push(ValueData { ty: with_elem(k.ty(result), BYTE), def: ValueDef::Result(inst, 0) });
     k.insts[inst].results = ValueList::from_slice(&[raw], &mut k.pool);
-    let wide = with_elem(k.ty(result), Elem::I32);
-    let made = k.append_inst(block, Op::Cast, &[raw], &[wide], &[], loc);
-    let byte = k.result(made);
-    let zero = number(k, block, inst, 0);
+    // Tiles of bytes are compared as they are, scalars as words.
+    let (byte, elem) = match k.ty(raw) {
+        Type::Tile(..) => (raw, BYTE),
+        scalar => {
+            let made = k.append_inst(block, Op::Cast, &[raw], &[with_elem(scalar, Elem::I32)], &[], loc);
+            (k.result(made), Elem::I32)
+        }
+    };
+    let zero = number(k, block, inst, elem, 0);
     let made = k.append_inst(block, Op::Compare(CmpOp::Ne), &[byte, zero], &[], &[], loc);
     k.insts[made].results = ValueList::from_slice(&[result], &mut k.pool);
     k.values[result].def = ValueDef::Result(made, 0);
 }
 
-fn number(k: &mut Kernel, block: Block, inst: Inst, n: i64) -> Value {
-    let made = k.append_inst(block, Op::Int(n), &[], &[Type::Scalar(Elem::I32)], &[], k.insts[inst].loc);
+fn number(k: &mut Kernel, block: Block, inst: Inst, elem: Elem, n: i64) -> Value {
+    let made = k.append_inst(block, Op::Int(n), &[], &[Type::Scalar(elem)], &[], k.insts[inst].loc);
     k.result(made)
 }

@@ -7,6 +7,7 @@
 //!  x / l : a row's l            ─►   x * f * rcp(l * f)              a reciprocal a row; f keeps it in range
 //!  x * rcp(y)                   ─►   x / y                           a quotient need not be rounded, a reciprocal is
 //!  cast(cast(q, i32) - 8, f16)  ─►   cast(q, f16) - 8.0              where floats hold all these integers
+//!  cast(q : u8, i32) != 3       ─►   q != 3                          where q is compared with what a byte holds
 //!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
 //!  mma x, a, trans(-b)          ─►   mma x, -a, trans(b)             an MMA has a sign, its operands stay as loaded
 //! ```
@@ -16,6 +17,7 @@
 //! Rounding: a product that is only added to is not rounded, and factors in an exponent are multiplied first. The rest is
 //! exact, or within the bounds of [`UnOp`](warplift_ir::tile::UnOp) and [`BinOp`](warplift_ir::tile::BinOp).
 
+mod byte_tests;
 mod contraction;
 mod exponents;
 mod factors;
@@ -38,6 +40,7 @@ const RULES: &[Rule] = &[
     quotients::rule,
     quotients::reciprocals,
     integers::rule,
+    byte_tests::rule,
     selects::of_constants,
     selects::identity,
     factors::rule,

@@ -3,14 +3,15 @@
 //!
 //! ```text
 //!  m = reduce_max(x : f16)      ─►   m = cast(reduce_max(cast(x, f32)), f16)
-//!  c = x : u8 != 0              ─►   c = cast(x, f32) != 0.0
+//!  c = x : u8 < y               ─►   c = cast(x, f32) < cast(y, f32)
 //!  h = cast(x : i32, bf16)      ─►   h = cast(cast(near(x), f32), bf16)
 //! ```
 //!
 //! f32 would round integers of 24 bits and more before bf16 does. So these become a neighbour of as many bits that bf16
 //! rounds alike: the low 8 bits are dropped, and the bit above is set where they were not zero. bf16 rounds at bits far above.
+//! Whether bytes equal a constant is asked of the bytes themselves.
 
-use crate::tiles::{constant, with_elem};
+use crate::tiles::{byte_test, constant, with_elem};
 use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
@@ -36,7 +37,7 @@ fn widens(k: &Kernel, inst: Inst) -> bool {
     let Some(&arg) = k.args(inst).first() else { return false };
     let elem = k.ty(arg).elem();
     match k.insts[inst].op {
-        _ if !matches!(k.ty(arg), Type::Tile(..)) => false,
+        _ if !matches!(k.ty(arg), Type::Tile(..)) || byte_test(k, inst).is_some() => false,
         Op::Cast => is_word(elem) && k.ty(k.result(inst)).elem() == Elem::Bf16,
         Op::Reduce(..) | Op::Scan(..) => matches!(elem, Elem::F16 | Elem::Bf16),
         Op::Compare(_) => {
