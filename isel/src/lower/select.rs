@@ -16,6 +16,8 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
+/// Masks that ptxas keeps as predicates, of which it has seven.
+const PREDICATES: u32 = 4;
 /// Elements of a mask register from which on a predicate costs less than a mask of all bits.
 const SHARED: u32 = 4;
 /// `lop3` table of `(a & c) | (b & !c)`.
@@ -216,11 +218,12 @@ impl Lower<'_, '_> {
                 self.repeat(row, Attr::Cmp(*cmp), &args, regs)
             }
             Test::Mask(mask) => {
-                let shared = u32::from(regs) >= SHARED * self.func.ty(mask.0).regs().max(1);
+                let masks = self.func.ty(mask.0).regs().max(1);
+                let few = masks <= PREDICATES || u32::from(regs) >= SHARED * masks;
                 let (row, attr) = match self.func.ty(mask.0) {
                     Ty::Pred => (Opcode::Selp, Attr::None),
-                    // ptxas makes one predicate of the register for all its elements.
-                    _ if shared => (Opcode::SelectMask, Attr::None),
+                    // ptxas makes predicates of the registers, each for all that it decides.
+                    _ if few => (Opcode::SelectMask, Attr::None),
                     // A mask register is all ones or zero, so a select is a choice bit by bit.
                     _ => (Opcode::Lop3, Attr::Imm(CHOOSE)),
                 };
