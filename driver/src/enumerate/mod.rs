@@ -16,12 +16,12 @@
 //! limit of time ends it.
 
 mod beside;
+mod candidates;
 mod climb;
 mod converting;
 mod extents;
 mod fitted;
 mod forms;
-mod found;
 mod grants;
 mod pdl;
 mod promises;
@@ -33,9 +33,9 @@ use crate::predict::{Arrays, Launch, Prediction, floor};
 use crate::problem::{Problem, Sizes};
 use crate::tuning::Tunings;
 use crate::{CompileError, Compiled, Options};
+use candidates::{AsForm, Bounds, GAIN, Proposal, TIME, among};
 use converting::Converting;
 use forms::{Form, Kind, Space};
-use found::{AsForm, Bounds, GAIN, Proposal, TIME, among};
 use propose::Anchor;
 use std::fmt;
 use std::sync::Arc;

@@ -238,11 +238,9 @@ fn walk_blocks(
     let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
     let multiprocessors = target.multiprocessors;
     let grid = grid(manifest, multiprocessors, given.sizes).ok_or(PredictError::Grid)?;
-    let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
-    let blocks = blocks.and_then(|n| u32::try_from(n).ok()).ok_or(PredictError::Grid)?;
+    let blocks = blocks_of(grid).ok_or(PredictError::Grid)?;
     if blocks == 0 {
-        let nothing = Prediction { cycles: target.estimates.start_cycles, floor, ..Prediction::default() };
-        return Ok(nothing.clocked(target));
+        return Ok(nothing(floor, target));
     }
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
@@ -250,20 +248,19 @@ fn walk_blocks(
     let program = Program::new(scheduled, target, given, grid).told(&alone);
     let slowdown = if multicasts(scheduled) { target.estimates.multicast_slowdown } else { 1.0 };
     let scene = Scene { slowdown, ..Scene::new(blocks.min(multiprocessors), resident == 1) };
-    let (mean, unequal) = (alone.mean(), alone.work.is_some());
-    let mut walks = Walks { mean, unequal, ..Walks::new(program, target, resident, waves, scene) };
+    let mut walks = Walks {
+        mean: alone.mean(),
+        unequal: alone.work.is_some(),
+        ..Walks::new(program, target, resident, waves, scene)
+    };
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let (end, even) = walks.end(grid, blocks, first, &walked, &alone);
-    let rate = target.rates.memory_bytes_per_cycle / slowdown;
-    // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2. Of programs that
-    // draw their tiles neighbours are not known: each walks its own way through the grid.
-    let hidden = walked.draws || mean * f64::from(blocks) * walked.requests.bytes() / rate < end;
-    let again = if hidden { 0.0 } else { mean * walks.refetched(grid, blocks, &walked.requests)? };
+    let again = walks.read_again(grid, blocks, &walked, (end, slowdown))?;
     let started = f64::from(blocks) * target.estimates.block_start_cycles;
     let end = end.max(walks.updating(grid, &walked)?).max(started);
-    let memory = floor.memory * slowdown + again / rate;
+    let memory = floor.memory * slowdown + again;
     // Blocks that find other places than those of the launch before do their work as fast as without it.
-    let apart = resident == 1 || 2 * blocks <= target.multiprocessors;
+    let apart = resident == 1 || 2 * blocks <= multiprocessors;
     let overlap = overlapping(scheduled, manifest, &walked, (end, memory, apart), target);
     let prediction = Prediction {
         clock: Clock::default(),
@@ -320,6 +317,17 @@ fn overlapping(
 fn multicasts(scheduled: &Scheduled<'_>) -> bool {
     let mut insts = scheduled.roles.iter().flat_map(|role| role.func.insts.values());
     insts.any(|data| matches!(&data.attr, Attr::Tma(tma) if tma.multicast != 0))
+}
+
+/// A launch without blocks.
+fn nothing(floor: Floor, target: &Target) -> Prediction {
+    Prediction { cycles: target.estimates.start_cycles, floor, ..Prediction::default() }.clocked(target)
+}
+
+/// All blocks of a grid, if their number has 32 bits.
+fn blocks_of(grid: [i64; 3]) -> Option<u32> {
+    let all = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
+    u32::try_from(all?).ok()
 }
 
 /// The part of the places that the last of so many waves fills.
@@ -398,6 +406,21 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
             last,
             assumed,
         }
+    }
+
+    /// Cycles of device memory for what blocks ask for again after it has left the L2. Where all that is asked for takes less than
+    /// the blocks, it does not matter what comes back. Of programs that draw their tiles neighbours are not known: each
+    /// walks its own way through the grid.
+    fn read_again(
+        &mut self,
+        grid: [i64; 3],
+        blocks: u32,
+        walked: &Walked,
+        (end, slowdown): (f64, f64),
+    ) -> Result<f64, PredictError> {
+        let rate = self.target.rates.memory_bytes_per_cycle / slowdown;
+        let hidden = walked.draws || self.mean * f64::from(blocks) * walked.requests.bytes() / rate < end;
+        if hidden { Ok(0.0) } else { Ok(self.mean * self.refetched(grid, blocks, &walked.requests)? / rate) }
     }
 
     /// One block beside so many like it: when it ends, and the units it took.

@@ -330,6 +330,10 @@ impl Lower<'_, '_> {
 
 /// Whether the differences of all integers of a type and a constant are halves, so the text's is not rounded.
 fn is_exact(elem: Elem, constant: f64) -> bool {
+    // A half holds no more bits than these.
+    if elem.bits() > half::f16::MANTISSA_DIGITS {
+        return false;
+    }
     let least = -(offset(elem) as i32);
     (least..least + (1 << elem.bits())).all(|q| {
         let difference = f64::from(q) - constant;

@@ -490,7 +490,7 @@ pub const CASES: &[Case] = &[
         case(
             "gemm_ragged",
             "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent",
-            &[("groups=4,rows=290,n=136,k=456", 2)],
+            &[("groups=4,rows=290,n=136,k=456", 2), ("groups=4,rows=290,n=136,k=136", 2)],
         ),
         &["offsets=list:0,3,140,140,290"],
     ),

@@ -72,8 +72,7 @@ fn shifted(first: Opcode) -> Case {
 /// All of it.
 pub fn cases() -> Vec<Case> {
     use Opcode::{
-        AddF16x2, Ex2F32, F32FromS32, FmaF32, LowE4m3, LowF16, MaxF32, MulS32, PackBf16, Prmt, S32FromF32,
-        Xor,
+        AddF16x2, Ex2F32, F32FromS32, FmaF32, LowE4m3, LowF16, MaxF32, PackBf16, Prmt, S32FromF32, Xor,
     };
     let pairs = [
         (Xor, FmaF32),
@@ -88,6 +87,6 @@ pub fn cases() -> Vec<Case> {
     // Which unit has conversions and comparisons: the one beside which they take as long as both of them.
     let placed = [PackBf16, LowF16, LowE4m3, F32FromS32, MaxF32];
     let beside = placed.into_iter().flat_map(|op| [Prmt, FmaF32, Ex2F32].map(|other| (op, other)));
-    let shifts = [Xor, Prmt, FmaF32, AddF16x2, MulS32].map(shifted);
+    let shifts = [Xor, Prmt, FmaF32, AddF16x2].map(shifted);
     pairs.into_iter().chain(beside).map(|(first, second)| pair(first, second)).chain(shifts).collect()
 }
