@@ -38,19 +38,23 @@ impl Boxes {
         self.of(map).map_or(1.0, |b| b.extents.iter().skip(1).product::<i64>() as f64)
     }
 
-    /// The part of a box's rows at these coordinates that lie outside the array; none where a coordinate is not known, and of a box
-    /// that is wholly outside: blocks that had nothing but such boxes were measured not to take longer.
+    /// The part of a box's rows at these coordinates that lie outside the array, as a mean over the boxes of all blocks: where an
+    /// array has many boxes only the last one is partly outside. None where a coordinate is not known, and of a box that is
+    /// wholly outside: blocks that had nothing but such boxes were measured not to take longer.
     pub fn outside(&self, map: u32, coordinates: impl Iterator<Item = Option<i64>>) -> f64 {
         let Some((tile, array)) = self.of(map).and_then(|b| Some((b, b.array.as_ref()?))) else { return 0.0 };
-        let (mut inside, mut all) = (1, 1);
+        let (mut inside, mut all, mut share) = (1, 1, 0.0_f64);
         for ((at, &extent), &end) in coordinates.take(RANK).zip(&tile.extents).zip(array).skip(1) {
             let Some(at) = at else { return 0.0 };
             // A coordinate is a number of 32 bits.
             let at = i64::from(at as i32);
-            inside *= (end.min(at + extent) - at.max(0)).clamp(0, extent);
-            all *= extent;
+            let here = (end.min(at + extent) - at.max(0)).clamp(0, extent);
+            if here < extent {
+                share = share.max(1.0 / (end.max(1) as f64 / extent as f64).ceil());
+            }
+            (inside, all) = (inside * here, all * extent);
         }
-        if inside == 0 { 0.0 } else { 1.0 - inside as f64 / all as f64 }
+        if inside == 0 { 0.0 } else { share * (1.0 - inside as f64 / all as f64) }
     }
 
     fn of(&self, map: u32) -> Option<&TensorBox> {
@@ -80,7 +84,10 @@ mod tests {
         let outside = |column: i64, row: i64| boxes.outside(0, [Some(column), Some(row)].into_iter());
         assert_eq!(boxes.rows(0), 32.0);
         assert_eq!(boxes.rows(1), 1.0);
-        assert_eq!([outside(0, 0), outside(0, 96), outside(0, -8), outside(0, 200)], [0.0, 0.875, 0.25, 0.0]);
+        assert_eq!(
+            [outside(0, 0), outside(0, 96), outside(0, -8), outside(0, 200)],
+            [0.0, 0.875 / 4.0, 0.25 / 4.0, 0.0]
+        );
         assert_eq!(outside(32, 0), 0.0);
         assert_eq!(boxes.outside(0, [Some(0), None].into_iter()), 0.0);
     }

@@ -142,8 +142,8 @@ struct Lower<'k, 'a> {
     persistent: bool,
     /// Whether the programs of a persistent kernel draw tiles from a counter.
     counter: bool,
-    /// Whether they take them in pairs from both ends.
-    paired: bool,
+    /// Whether they take them in an order that even waves serve: in pairs from both ends, or in bands.
+    in_waves: bool,
     /// Teams of a block that alternate tiles (ping-pong).
     teams: u32,
     /// Blocks that share a tile.
@@ -209,7 +209,7 @@ pub fn do_lower<'a>(
         staging: FxHashMap::default(),
         persistent: mapping.whole.persistent,
         counter: mapping.whole.counter,
-        paired: mapping.whole.raster == Raster::Paired,
+        in_waves: !mapping.whole.counter && mapping.whole.raster != Raster::default(),
         teams: mapping.whole.pingpong.max(1),
         blocks: mapping.whole.blocks.max(1),
         neighbours: mapping.whole.cluster.max(1),
