@@ -167,6 +167,31 @@ fn other_comparisons_of_bytes_are_right() {
     }
 }
 
+/// Arithmetic gives the NaN of the device, whose bits the host does not have.
+#[test]
+fn truth_values_that_become_nan_have_its_bits() {
+    for value in [
+        "(1.0 - cast(c, f32)) * inf",
+        "-(cast(c, f32) * inf)",
+        "cast(c, f32) - nan",
+        "cast(c, f32) * 2.0 - 1.0",
+    ] {
+        let text = format!(
+            "kernel k(q: ptr<i8> align 16, y: ptr<u32> align 16, a: ptr<f16> align 16, z: ptr<f32> align 16, m: i32) {{
+                grid cdiv(m, 64)
+                gq = view q : i8[m, 64]  gy = view y : u32[m, 64]  ga = view a : f16[m, 64]  gz = view z : f32[m, 64]
+                i = block_index
+                c = (load gq[i*64, 0] : i8[64, 64]) > 0
+                store gy[i*64, 0], view_as({value}, u32)
+                t = load ga[i*64, 0] : f16[64, 64]
+                store gz[i*64, 0], mma full 0.0 : f32[64, 64], t, trans(t)
+            }}
+            mapping k {{ kernel: warps 4 }}"
+        );
+        warplift_golden::described::check(&text, &[("m", 65)], &[""]);
+    }
+}
+
 /// Sums of products of which a mask of columns chooses.
 fn masked_product(elem: &str, mask: &str) -> String {
     format!(

@@ -118,21 +118,22 @@ fn all_loads(k: &Kernel, whole: Inst) -> Vec<Inst> {
     program_order(k).into_iter().filter(of).collect()
 }
 
-/// Whether threads select a load's elements for tiles of rank 2: it gives a row or column, or a scalar that only tiles use.
+/// Whether threads select a load's elements for tiles of rank 2: it gives a row or column, or a scalar that only tiles use. All its
+/// users stand in the loop itself, where they are rewritten.
 fn is_taken_as_tile(k: &Kernel, body: Block, load: Inst, along: usize) -> bool {
     let (ty, scale) = (k.ty(k.result(load)), k.result(load));
     let rank = k.args(load).len() - 1;
     // Of halves a box holds eight, and seven selections take longer than the wait.
-    let selected = ty.elem().bits() == 32 && rank == 2;
+    let used = program_order(k).into_iter().filter(|&i| k.args(i).contains(&scale)).collect::<Vec<_>>();
+    let selected =
+        ty.elem().bits() == 32 && rank == 2 && used.iter().all(|i| k.blocks[body].insts.contains(i));
     match ty {
         Type::Tile(_, s) => selected && s.rank() == 2 && s.extents().is_some_and(|e| e[along] == 1),
         _ => {
             selected
-                && program_order(k).iter().filter(|&&i| k.args(i).contains(&scale)).all(|&i| {
+                && used.iter().all(|&i| {
                     let fits = |&r: &Value| k.ty(r).shape().is_some_and(|s| s.rank() == 2);
-                    k.insts[i].op.is_elementwise()
-                        && k.results(i).iter().all(fits)
-                        && k.blocks[body].insts.contains(&i)
+                    k.insts[i].op.is_elementwise() && k.results(i).iter().all(fits)
                 })
         }
     }
@@ -175,7 +176,13 @@ impl Group {
             return None;
         }
         let found = scales(k, body).into_iter().filter_map(|l| Scale::of(k, body, l, ways));
-        let scales: Vec<Scale> = found.collect();
+        let mut scales: Vec<Scale> = found.collect();
+        // Boxes bring a whole array: none of its loads may be left.
+        let taken: FxHashSet<Inst> = scales.iter().map(|s| s.load).collect();
+        scales.retain(|s| {
+            let window = Window::of(k, k.args(s.load)[0]);
+            window.is_some_and(|w| all_loads(k, w.whole).iter().all(|l| taken.contains(l)))
+        });
         let size = scales.iter().map(|s| s.size(k)).max().filter(|&s| s > 1)?;
         let row = |s: &Scale| matches!(k.ty(k.result(s.load)), Type::Tile(_, t) if t.extents().is_some_and(|e| e[1 - s.along] > 1));
         let makes = scales.iter().any(row) && scales.iter().all(|s| s.fits(k, size));

@@ -45,7 +45,7 @@ pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     if mapping.whole.products == Products::MmaSync || of_sums.is_empty() || of_sums.len() > MOST {
         return;
     }
-    let exchanged: Vec<Inst> = k.insts.keys().filter(|&i| is_computed_with(k, i)).collect();
+    let exchanged: Vec<Inst> = k.insts.keys().filter(|&i| is_computed_with(k, &classes, i)).collect();
     let weigh = |choice: usize| {
         let swapped: Vec<Value> =
             of_sums.iter().enumerate().filter(|(n, _)| choice >> n & 1 == 1).map(|(_, &v)| v).collect();
@@ -68,11 +68,32 @@ pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// Whether an instruction transposes a tile for others than products and stores, which look through it.
-fn is_computed_with(k: &Kernel, inst: Inst) -> bool {
+/// Whether an instruction transposes a tile for others than products and stores, which look through it, and what they compute has an
+/// orientation of its own: it is reduced beside a product, or becomes an operand. All else is computed as it lies.
+fn is_computed_with(k: &Kernel, classes: &Classes, inst: Inst) -> bool {
     let looks_through = |op: &Op| matches!(op, Op::Mma { .. } | Op::Store | Op::Atomic(_));
     let uses = |d: &InstData, v: Value| d.args.as_slice(&k.pool).contains(&v);
-    class::exchanges(k, inst) && k.insts.values().any(|d| !looks_through(&d.op) && uses(d, k.result(inst)))
+    if !class::exchanges(k, inst)
+        || !k.insts.values().any(|d| !looks_through(&d.op) && uses(d, k.result(inst)))
+    {
+        return false;
+    }
+    let class = classes.root(k.result(inst));
+    let mut oriented = false;
+    k.walk(|block, other| {
+        oriented |= match (&k.insts[other].op, k.args(other)) {
+            (Op::Reduce(..), &[v]) => classes.root(v) == class && beside_product(k, block),
+            (Op::Mma { .. }, &[_, a, b]) => {
+                [a, b].iter().any(|&v| classes.root(class::untransposed(k, v).0) == class)
+            }
+            _ => false,
+        };
+    });
+    oriented
+}
+
+fn beside_product(k: &Kernel, block: Block) -> bool {
+    k.blocks[block].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. }))
 }
 
 /// One choice of classes to transpose.
@@ -96,7 +117,7 @@ impl Weighing<'_> {
         self.k.walk(|block, inst| {
             cost += match self.k.insts[inst].op {
                 Op::Mma { .. } => self.product(inst),
-                Op::Reduce(_, d) if self.beside_product(block) => self.reduction(inst, d),
+                Op::Reduce(_, d) if beside_product(self.k, block) => self.reduction(inst, d),
                 Op::Store | Op::Atomic(_) => self.store(inst),
                 Op::Trans(_) if self.exchanged.contains(&inst) => self.transposition(inst),
                 _ => 0,
@@ -162,10 +183,6 @@ impl Weighing<'_> {
         let from = self.k.args(inst)[0];
         let stays = self.is_transposed(from) == self.is_transposed(self.k.result(inst));
         if stays && self.has_sums(from) { EXCHANGED } else { 0 }
-    }
-
-    fn beside_product(&self, block: Block) -> bool {
-        self.k.blocks[block].insts.iter().any(|&i| matches!(self.k.insts[i].op, Op::Mma { .. }))
     }
 
     fn store(&self, inst: Inst) -> u32 {

@@ -44,7 +44,8 @@ pub(super) fn of_constants(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<V
 fn choice(r: &Rewrite<'_>, v: Value) -> Option<(Value, f64, f64)> {
     let (Op::Select, args) = r.once(v)? else { return None };
     let tile = r.k.ty(args[0]).shape().is_some();
-    Some((args[0], constant(r.k, args[1])?, constant(r.k, args[2])?)).filter(|_| tile)
+    let [yes, no] = [constant(r.k, args[1])?, constant(r.k, args[2])?];
+    (tile && !yes.is_nan() && !no.is_nan()).then_some((args[0], yes, no))
 }
 
 /// Arithmetic of such a select and a constant, on the constants.
@@ -57,11 +58,13 @@ fn computed(r: &Rewrite<'_>, op: BinOp, [a, b]: [Value; 2]) -> Option<(Value, f6
             _ => x * y,
         })
     };
-    match (constant(r.k, a), constant(r.k, b)) {
+    let made = match (constant(r.k, a), constant(r.k, b)) {
         (None, Some(y)) => choice(r, a).map(|(c, yes, no)| (c, at(yes, y), at(no, y))),
         (Some(x), None) => choice(r, b).map(|(c, yes, no)| (c, at(x, yes), at(x, no))),
         _ => None,
-    }
+    };
+    // Arithmetic gives the canonical NaN of PTX, which is not the host's.
+    made.filter(|(_, yes, no)| !yes.is_nan() && !no.is_nan())
 }
 
 /// A sum with `select(c, 0, y)`, a product with `select(c, 1, y)`: the select chooses between `x` and what `y` makes of it. A
