@@ -118,6 +118,18 @@ fn weights_as_they_lie_come_by_tensor_copies() {
 }
 
 #[test]
+fn parts_of_right_operands_of_warps_are_refused_with_the_cure() {
+    let text = weights(["u5", "f16", "f32"], "f16", "cast(q, f16) - z").replace(
+        "for t: pipeline fit, producers 1, consumers 1 array w: packed",
+        "for t: chunk 16 array w: packed kernel: warps 2, products mma_sync",
+    );
+    let module = parse_file(&text, "w.tile").unwrap();
+    let refused = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("leave out `chunk`"), "{refused}");
+}
+
+#[test]
 fn bf16_activations() {
     for (ty, cast) in [
         ("u4", "cast(q, bf16) - 8.0"),

@@ -23,7 +23,7 @@ use crate::{IselError, Result};
 use warplift_ir::layout::fragment;
 use warplift_ir::plural;
 use warplift_ir::target::{Opcode, Target};
-use warplift_ir::tile::{Inst, Kernel, Team};
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
 use warplift_ir::types::Elem;
 
 /// Rows, columns and depth of a product.
@@ -63,7 +63,12 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         }
     }
     let right = loaded_whole(k, b).ok_or_else(|| {
-        let what = "the right operand of mma is not in shared memory: load it, or stage it with `rearrange`";
+        let what = match is_part(k, b) {
+            true => "products by `mma.sync` read a right operand whole: leave out `chunk`, or load the part",
+            false => {
+                "the right operand of mma is not in shared memory: load it, or stage it with `rearrange`"
+            }
+        };
         IselError::at(k, inst, what)
     })?;
     place(k, right.0, model, plan)?;
@@ -111,4 +116,13 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], target: &Target) -> Re
         ));
     }
     Ok(())
+}
+
+/// Whether a tile is a part of another one, transposed or not.
+fn is_part(k: &Kernel, v: Value) -> bool {
+    k.def(v).is_some_and(|def| match k.insts[def].op {
+        Op::Slice(_) => true,
+        Op::Trans(_) => is_part(k, k.args(def)[0]),
+        _ => false,
+    })
 }
