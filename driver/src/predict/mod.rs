@@ -242,7 +242,8 @@ fn walk_blocks(
     if blocks == 0 {
         return Ok(nothing(floor, target));
     }
-    let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
+    let places = room(scheduled, manifest, registers, target);
+    let resident = blocks.div_ceil(multiprocessors).clamp(1, places);
     let waves = blocks.div_ceil(multiprocessors * resident);
     let alone = Unequal::new(state, grid, given, unequal);
     let program = Program::new(scheduled, target, given, grid).told(&alone);
@@ -259,8 +260,8 @@ fn walk_blocks(
     let started = f64::from(blocks) * target.estimates.block_start_cycles;
     let end = end.max(walks.updating(grid, &walked)?).max(started);
     let memory = floor.memory * slowdown + again;
-    // Blocks that find other places than those of the launch before do their work as fast as without it.
-    let apart = resident == 1 || 2 * blocks <= multiprocessors;
+    // The next launch's blocks take places beside running ones while other multiprocessors are idle, unless there are none.
+    let apart = places == 1 || 2 * blocks <= multiprocessors;
     let overlap = overlapping(scheduled, manifest, &walked, (end, memory, apart), target);
     let prediction = Prediction {
         clock: Clock::default(),

@@ -317,6 +317,22 @@ fn short_launches_of_a_stream_overlap() {
     assert!(longer.overlap > 0.0 && longer.overlap < 0.9 * short.overlap, "{longer}");
 }
 
+/// `pdl` without loads before the wait saves what was measured, and nothing where the next launch's blocks stand beside running ones.
+#[test]
+fn launches_that_wait_first_gain_little() {
+    let of = |stages: &str, words: &str| {
+        let text = format!(
+            "mapping gemm {{ BM = 64, BN = 128, BK = 64 for t: pipeline {stages}, producers 1, consumers 1, wait 1 {words} }}"
+        );
+        let mapping = parse_file(&text, "waits.tile").unwrap().mappings.remove(0);
+        mapped("gemm", &mapping, "m=1024,n=1024,k=1024")
+    };
+    for (stages, saved) in [("fit", SM90A.estimates.pdl_saved_cycles), ("3", 0.0)] {
+        let (plain, early) = (of(stages, ""), of(stages, "kernel: pdl"));
+        assert!((early.overlap - plain.overlap - saved).abs() < 10.0, "{stages}: {plain} {early}");
+    }
+}
+
 /// Blocks of a cluster that copy to each other wait longer for device memory, beyond what all clusters begin later.
 #[test]
 fn clusters_that_share_copies_wait_longer_for_memory() {

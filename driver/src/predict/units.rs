@@ -94,3 +94,18 @@ impl Units {
         shares
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lesser_of_two_units_is_the_one_with_less_to_do() {
+        let mut units = Units::new(1, 4);
+        assert_eq!(units.lesser(Unit::Alu, Unit::Fma), Unit::Alu);
+        units.take(Unit::Alu, 0.0, 2.0);
+        assert_eq!(units.lesser(Unit::Alu, Unit::Fma), Unit::Fma);
+        units.take(Unit::Fma, 0.0, 4.0);
+        assert_eq!(units.lesser(Unit::Alu, Unit::Fma), Unit::Alu);
+    }
+}

@@ -131,10 +131,11 @@ impl<'a> Walk<'_, '_, 'a> {
         let coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
         let coordinates = coordinates.map(|&v| warp.known[v].value);
         let place = coordinates.clone().try_fold(0, |at: i64, v| Some(at.wrapping_mul(SPREAD) ^ v?));
-        let outside = self.program.boxes.outside(tma.map, coordinates) * f64::from(tma.bytes);
         let bytes = f64::from(tma.bytes);
         // A bulk copy has an address, and no map.
         let bulk = data.op == Opcode::BulkLoad;
+        let boxes = Some(&self.program.boxes).filter(|_| !bulk);
+        let outside = boxes.map_or(0.0, |b| b.outside(tma.map, coordinates)) * bytes;
         let address = warp.guessed_addresses(data, 2).filter(|_| bulk);
         let parameter =
             address.and_then(|at| parameter_at(at.first)).map_or(tma.map, |(parameter, _)| parameter);
@@ -154,10 +155,9 @@ impl<'a> Walk<'_, '_, 'a> {
             warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
             return;
         }
-        let (rows, beside) = (self.program.boxes.rows(tma.map), self.scene.multiprocessors);
-        let rows = if bulk { 1.0 } else { rows };
-        let zeros = self.target.zeros_beside(if bulk { 0.0 } else { outside }, beside);
-        let cycles = (self.target.copy_beside(bytes, rows, beside) + zeros) * units.blocks();
+        let (rows, beside) = (boxes.map_or(1.0, |b| b.rows(tma.map)), self.scene.multiprocessors);
+        let cycles = self.target.copy_beside(bytes, rows, beside) + self.target.zeros_beside(outside, beside);
+        let cycles = cycles * units.blocks();
         let begins = units.take(Unit::Tma, start, cycles);
         // What the block asks for the first time comes from device memory.
         let latency = if fresh {
