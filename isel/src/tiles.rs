@@ -11,7 +11,7 @@ use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use warplift_ir::layout::Axis;
-use warplift_ir::tile::{ArrayMapping, CmpOp, Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{ArrayMapping, Block, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Warps of the team that executes an instruction.
@@ -207,6 +207,11 @@ pub(crate) fn constant(k: &Kernel, v: Value) -> Option<f64> {
         Op::Full => constant(k, k.args(def)[0]),
         _ => None,
     }
+}
+
+/// Whether a block has products of its own.
+pub(crate) fn has_products(k: &Kernel, block: Block) -> bool {
+    k.blocks[block].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. }))
 }
 
 /// A comparison of the bytes of a tile with a constant, for equality: the tile, the constant's byte, and whether equal bytes

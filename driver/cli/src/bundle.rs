@@ -4,7 +4,7 @@ use super::Tools;
 use super::artifact::write;
 use super::failure::{Outcome, user};
 use super::progress::Bar;
-use super::source::{Chip, Choice, Source, load};
+use super::source::{Proposals, Source, load};
 use super::tuning_file::usual_tunings;
 use std::path::PathBuf;
 use warplift::bundle::{Bundle, Code, Making, SizeClass};
@@ -18,14 +18,8 @@ pub struct BundleArgs {
     /// A file of tile IR, or the name of a kernel of the library.
     #[arg(required_unless_present = "show")]
     source: Option<String>,
-    /// Kernel of a file that holds several.
-    #[arg(long, value_name = "NAME")]
-    kernel: Option<String>,
-    /// What the mappings may ask of whoever launches them, as `compile --grant`.
-    #[arg(long, value_name = "ARRAY:WORD")]
-    grant: Vec<String>,
     #[command(flatten)]
-    chip: Chip,
+    proposals: Proposals,
     /// A class of sizes, `m=1..64,n=4096,k=14336`: every integer argument, of which one may have a range; may be repeated.
     #[arg(long, value_name = "CLASS", required_unless_present = "show")]
     sizes: Vec<String>,
@@ -51,13 +45,8 @@ pub fn bundle(args: &BundleArgs, tools: &Tools) -> Outcome<()> {
         print!("{bundle}");
         return Ok(());
     }
-    let choice = Choice {
-        kernel: args.kernel.clone(),
-        grant: args.grant.clone(),
-        chip: args.chip,
-        ..Choice::default()
-    };
-    let Source { kernel, grants, target, .. } = load(args.source.as_deref().unwrap_or_default(), &choice)?;
+    let Source { kernel, grants, target, .. } =
+        load(args.source.as_deref().unwrap_or_default(), &args.proposals.choice())?;
     let classes = args.sizes.iter().map(|text| SizeClass::parse(&kernel, text));
     let classes = classes.collect::<Result<Vec<_>, _>>().map_err(|e| user(e.to_string()))?;
     let found =

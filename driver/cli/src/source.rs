@@ -49,6 +49,31 @@ pub struct Choice {
     pub chip: Chip,
 }
 
+/// Options of commands that choose mappings themselves.
+#[derive(Args, Clone, Default)]
+pub struct Proposals {
+    /// Kernel of a file that holds several.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// What the mappings may ask of whoever launches them, as `compile --grant`.
+    #[arg(long, value_name = "ARRAY:WORD")]
+    grant: Vec<String>,
+    #[command(flatten)]
+    chip: Chip,
+}
+
+impl Proposals {
+    /// The same as of a command that takes mappings too.
+    pub fn choice(&self) -> Choice {
+        Choice {
+            kernel: self.kernel.clone(),
+            grant: self.grant.clone(),
+            chip: self.chip,
+            ..Choice::default()
+        }
+    }
+}
+
 /// The chip for which choices and predictions are made.
 #[derive(Args, Clone, Copy, Default)]
 pub struct Chip {

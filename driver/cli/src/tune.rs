@@ -11,7 +11,7 @@ use super::bench::times_of;
 use super::failure::{Failure, Outcome, user};
 use super::progress::Bar;
 use super::run::{Machine, leave_if_stuck};
-use super::source::{Chip, Choice, Source, load};
+use super::source::{Proposals, Source, load};
 use super::tuning_file::usual_file;
 use rayon::prelude::*;
 use std::fmt::Write;
@@ -39,14 +39,8 @@ const MOST: usize = 16;
 pub struct TuneArgs {
     /// A file of tile IR, or the name of a kernel of the library.
     source: String,
-    /// Kernel of a file that holds several.
-    #[arg(long, value_name = "NAME")]
-    kernel: Option<String>,
-    /// What a mapping may ask of whoever launches it, as `compile --grant`.
-    #[arg(long, value_name = "ARRAY:WORD")]
-    grant: Vec<String>,
     #[command(flatten)]
-    chip: Chip,
+    proposals: Proposals,
     /// A class of sizes, `m=1..8,n=4096,k=4096`, which is tuned at its greatest sizes; may be repeated.
     #[arg(long, value_name = "CLASS", required = true)]
     size: Vec<String>,
@@ -110,13 +104,7 @@ struct Tried {
 /// # Errors
 /// Mistakes in the text or the sizes, no mapping that compiles, a tuning file that cannot be written.
 pub fn tune(args: &TuneArgs, tools: &Tools) -> Outcome<()> {
-    let choice = Choice {
-        kernel: args.kernel.clone(),
-        grant: args.grant.clone(),
-        chip: args.chip,
-        ..Choice::default()
-    };
-    let source = load(&args.source, &choice)?;
+    let source = load(&args.source, &args.proposals.choice())?;
     let classes = args.size.iter().map(|text| SizeClass::parse(&source.kernel, text));
     let classes = classes.collect::<Result<Vec<_>, _>>().map_err(|e| user(e.to_string()))?;
     let file = args.file.clone().or_else(usual_file);

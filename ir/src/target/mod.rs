@@ -469,11 +469,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// The chip of a name, such as `h100`, or of what a driver calls it, such as `NVIDIA H100 80GB HBM3`. A driver's name of a
-    /// chip that is not known has none.
+    /// The chip of a name, such as `h100`.
     pub fn named(name: &str) -> Option<&'static Self> {
-        let words = name.to_lowercase();
-        CHIPS.into_iter().find(|chip| words.split_whitespace().any(|word| word == chip.name))
+        CHIPS.into_iter().find(|chip| name.eq_ignore_ascii_case(chip.name))
     }
 
     /// The names of all chips.

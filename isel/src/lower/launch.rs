@@ -1,7 +1,7 @@
 //! Launch information: the grid, the arguments, and the facts that the launch checks.
 //!
 //! ```text
-//!  grid cdiv(m, BM), cdiv(n, BN)   ─►   blocks = min(tiles, programs that keep the waves even); where tiles are unequal, all
+//!  grid cdiv(m, BM), cdiv(n, BN)   ─►   blocks = min(tiles, programs), or as many as keep waves even
 //!  assert n % 8 == 0               ─►   fact: n is a multiple of 8
 //! ```
 
@@ -156,9 +156,7 @@ impl Lower<'_, '_> {
             extents.try_into().map_err(|_| IselError::whole("a grid has at most 3 dimensions"))?;
         Ok([spread(x), y, z])
     }
-}
 
-impl Lower<'_, '_> {
     /// Programs for so many tiles, of which so many run at once.
     fn programs(&self, tiles: Expr, most: Expr) -> Expr {
         // Programs that share out tiles have work wherever a tile ends.

@@ -4,13 +4,13 @@
 //!  results = for counter in low..high step s carry params = starts { body  yield .. }
 //! ```
 
+use crate::tiles::has_products;
 use warplift_ir::tile::{Block, Inst, Kernel, Op};
 
 /// Whether an instruction is a loop with products in its body.
 pub(super) fn is_loop_of_products(k: &Kernel, inst: Inst) -> bool {
     let data = &k.insts[inst];
-    let product = |i: &Inst| matches!(k.insts[*i].op, Op::Mma { .. });
-    matches!(data.op, Op::For) && k.blocks[data.blocks[0]].insts.iter().any(product)
+    matches!(data.op, Op::For) && has_products(k, data.blocks[0])
 }
 
 /// The number of values that a loop carries.

@@ -18,7 +18,7 @@
 
 use super::drop_unused::do_drop_unused;
 use super::sink_indices::sink_indices_into;
-use crate::tiles::users;
+use crate::tiles::{has_products, users};
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{
     BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueData, ValueDef, ValueList,
@@ -29,8 +29,7 @@ use warplift_ir::types::Elem;
 pub fn do_mask_to_branch(k: &mut Kernel) {
     let mut changed = false;
     for block in k.blocks.keys().collect::<Vec<_>>() {
-        let insts = &k.blocks[block].insts;
-        if !insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. })) {
+        if !has_products(k, block) {
             continue;
         }
         split_all(k, block);

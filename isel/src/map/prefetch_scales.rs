@@ -13,7 +13,7 @@
 
 use super::prefetch_next_tile::{carry, copies, is_arithmetic};
 use super::scalar_ops::ScalarOps;
-use crate::tiles::{memory, program_order, unit_dim, written};
+use crate::tiles::{has_products, memory, program_order, unit_dim, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, Way};
 
@@ -39,7 +39,7 @@ pub fn do_prefetch_scales(k: &mut Kernel) {
 /// The loads of scales in the body of a loop of products.
 pub(super) fn scales(k: &Kernel, body: Block) -> Vec<Inst> {
     let own = &k.blocks[body].insts;
-    if !own.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. })) {
+    if !has_products(k, body) {
         return Vec::new();
     }
     let (written, counter) = (written(k), k.blocks[body].params[0]);

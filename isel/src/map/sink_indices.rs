@@ -9,17 +9,15 @@
 
 use super::drop_unused::do_drop_unused;
 use super::prefetch_next_tile::copy;
-use crate::tiles::program_order;
+use crate::tiles::{has_products, program_order};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
 /// Sinks them into the loops of products, to the blocks that use them.
 pub fn do_sink_indices(k: &mut Kernel) {
-    let product =
-        |k: &Kernel, b: Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. }));
     let loops = program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For));
-    let bodies: Vec<Block> = loops.map(|l| k.insts[l].blocks[0]).filter(|&b| product(k, b)).collect();
+    let bodies: Vec<Block> = loops.map(|l| k.insts[l].blocks[0]).filter(|&b| has_products(k, b)).collect();
     let mut changed = false;
     for body in bodies {
         let inside = inside(k, body);

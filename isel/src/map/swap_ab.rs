@@ -17,8 +17,9 @@ mod transpose;
 
 use super::mma_variant::consumers;
 use crate::boxes::is_box;
+use crate::tiles::has_products;
 use class::Classes;
-use warplift_ir::tile::{Block, Inst, InstData, Kernel, Mapping, Op, Products, Value};
+use warplift_ir::tile::{Inst, InstData, Kernel, Mapping, Op, Products, Value};
 
 /// Limit on the classes that are tried: `n` classes are `2^n` choices.
 const MOST: usize = 6;
@@ -82,7 +83,7 @@ fn is_computed_with(k: &Kernel, classes: &Classes, inst: Inst) -> bool {
     let mut oriented = false;
     k.walk(|block, other| {
         oriented |= match (&k.insts[other].op, k.args(other)) {
-            (Op::Reduce(..), &[v]) => classes.root(v) == class && beside_product(k, block),
+            (Op::Reduce(..), &[v]) => classes.root(v) == class && has_products(k, block),
             (Op::Mma { .. }, &[_, a, b]) => {
                 [a, b].iter().any(|&v| classes.root(class::untransposed(k, v).0) == class)
             }
@@ -90,10 +91,6 @@ fn is_computed_with(k: &Kernel, classes: &Classes, inst: Inst) -> bool {
         };
     });
     oriented
-}
-
-fn beside_product(k: &Kernel, block: Block) -> bool {
-    k.blocks[block].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. }))
 }
 
 /// One choice of classes to transpose.
@@ -117,7 +114,7 @@ impl Weighing<'_> {
         self.k.walk(|block, inst| {
             cost += match self.k.insts[inst].op {
                 Op::Mma { .. } => self.product(inst),
-                Op::Reduce(_, d) if beside_product(self.k, block) => self.reduction(inst, d),
+                Op::Reduce(_, d) if has_products(self.k, block) => self.reduction(inst, d),
                 Op::Store | Op::Atomic(_) => self.store(inst),
                 Op::Trans(_) if self.exchanged.contains(&inst) => self.transposition(inst),
                 _ => 0,

@@ -12,12 +12,14 @@ use super::packed::packed_tile;
 use super::propagate::crosses_words;
 use super::types::{ACCESS_WORDS, COPY_BYTES, Plan, Staged, StagedFill, WORD, in_memory};
 use crate::facts::is_multiple;
-use crate::tiles::{acquired, array, extents, layout_error, loads_tile, memory, unit_dim, written};
+use crate::tiles::{
+    acquired, array, extents, has_products, layout_error, loads_tile, memory, unit_dim, written,
+};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError, access, shared};
 use warplift_ir::target::{Opcode, Target};
-use warplift_ir::tile::{ArrayMapping, Block, Inst, Kernel, Op, Way};
+use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Way};
 
 /// Alignment of a tensor copy in shared memory, in bytes.
 const COPY_ALIGN: u32 = 128;
@@ -115,8 +117,7 @@ fn stands_behind_products(k: &Kernel, load: Inst) -> bool {
 /// Whether an instruction is a loop with MMAs in its body and a producer, and not the loop over tiles.
 fn multiplies_copies(k: &Kernel, inst: Inst) -> bool {
     let produced = k.attrs[inst].looped.is_some_and(|l| l.producers == Some(1)) && !k.attrs[inst].persistent;
-    let product = |&b: &Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma { .. }));
-    produced && k.insts[inst].blocks.iter().any(product)
+    produced && k.insts[inst].blocks.iter().any(|&b| has_products(k, b))
 }
 
 /// A tile filled by tensor copies, with the swizzle whose reads take the fewest wavefronts.
