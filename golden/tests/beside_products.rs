@@ -115,7 +115,7 @@ fn sums_of_an_operand_stand_under_its_product() {
         let from = ptx.find("wgmma.commit_group").expect("a product");
         let until = ptx[from..].find("wgmma.wait_group").expect("a wait");
         let under = &ptx[from..from + until];
-        assert!(under.contains("ld.shared") && under.contains("add"), "{under}");
+        assert!(under.contains("ld.shared") && under.contains("add.f32"), "{under}");
     }
 }
 

@@ -243,3 +243,20 @@ fn empty_tensors_are_launched() {
     let (status, output, errors) = warplift(&["check", "--device", "sim", "--sizes", &sizes]);
     assert!(status == 0 && output.contains("4 cases: 4 passed"), "{output}{errors}");
 }
+
+/// Where device memory decides, an H100 takes longer than an H200; a chip that is not known is a mistake.
+#[test]
+fn predictions_are_for_the_named_chip() {
+    let predicted = |chip: &[&str]| {
+        let asked = ["explain", "softmax", "--size", "m=8192,n=4096", "--offline"];
+        let (status, output, errors) = warplift(&[&asked, chip].concat());
+        let cycles =
+            output.split("predicted: ").nth(1).and_then(|s| s.split(' ').next()?.parse::<f64>().ok());
+        cycles.unwrap_or_else(|| panic!("{status}: {output} {errors}"))
+    };
+    let usual = predicted(&[]);
+    assert_eq!(predicted(&["--chip", "h200"]), usual);
+    assert!((1.2..1.6).contains(&(predicted(&["--chip", "h100"]) / usual)));
+    let (status, _, errors) = warplift(&["explain", "softmax", "--chip", "h300"]);
+    assert!(status == 2 && errors.contains("it knows h200, h100"), "{status}: {errors}");
+}

@@ -1,7 +1,7 @@
 //! Proposals compiled one after the other, and the best of them.
 //!
 //! ```text
-//!  proposals, in order ─► needless? ─ no ─► compile, predict ─► candidates ─► climb ─► the best, the others, what was refused
+//!  proposals, in order ─► needless? ─ no ─► compile, predict ─► candidates ─► climb ─► the best, the others, refusals
 //!                             └ yes: its floor is not below the best, or enough like it were compiled
 //! ```
 
@@ -23,10 +23,11 @@ const GIVEN_UP: usize = 2;
 /// Attempts at each proposal: all features, and once without one. Most refusals stay what they are, and other proposals
 /// ask for less.
 const ATTEMPTS: usize = 2;
-
 /// What blocks that share out a loop must take less, of the best other form's cycles. A walk sees the time of
-/// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at 60 MB of weights, 7% of its time.
+/// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at
+/// 60 MB of weights, 7% of its time.
 pub(super) const GAIN: f64 = 0.03;
+
 /// A mapping that may be compiled.
 pub(super) struct Proposal {
     pub mapping: Mapping,

@@ -71,6 +71,7 @@ const PRODUCER: i64 = 24;
 /// Forms that are compiled at most: those whose loop one block computes, and those whose loop blocks share out. The
 /// second come last: where another form reaches what device memory allows, none of them is compiled.
 pub(super) const COMPILED: usize = 10;
+/// With four, of six deep products three were up to 15% behind the best of everything legal; with twelve one is, by 12%.
 const SHARED_OUT: usize = 12;
 
 /// What computes a tile.

@@ -52,6 +52,7 @@ pub(crate) use rough::predict as predict_roughly;
 
 /// So many times as many forms are compiled, of a tile and in all, where blocks do unequal work.
 const UNEQUAL: usize = 3;
+
 /// How to choose.
 #[derive(Clone, Debug, Default)]
 pub struct Search {

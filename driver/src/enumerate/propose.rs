@@ -304,7 +304,7 @@ fn arrays(kernel: &Kernel, grants: &Grants) -> Vec<(String, ArrayMapping)> {
 }
 
 impl Grants {
-    /// All arrays of narrow elements that meet products may be packed.
+    /// All narrow arrays that threads convert to operands may be packed.
     pub fn packing(kernel: &Kernel) -> Self {
         let mut grants = Self::default();
         narrow_arrays(kernel).iter().for_each(|name| grants.add(name, true, false));
@@ -322,8 +322,8 @@ fn narrow_bits(kernel: &Kernel) -> Option<u32> {
     converted(kernel).into_iter().map(|(_, v)| kernel.ty(v).elem().bits()).min()
 }
 
-/// Arrays of elements of less than 16 bits that operands are made of, but not these themselves, each with one of its tiles. A
-/// mask of scores is none: what is made of a product is not converted from what it is compared with.
+/// Arrays of elements of less than 16 bits that threads convert to operands, each with one of its tiles. A mask of scores is not one:
+/// its operand is made of a product.
 fn converted(kernel: &Kernel) -> Vec<(String, Value)> {
     let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. }));
     let operands = products.flat_map(|(i, _)| kernel.args(i).iter().skip(1).copied());

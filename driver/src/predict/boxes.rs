@@ -8,9 +8,6 @@
 use crate::problem::Sizes;
 use warplift_ir::manifest::{Param, TensorMap};
 
-/// Coordinates of a box at most (PTX ISA, "Tensors").
-const RANK: usize = 5;
-
 /// The boxes of a launch's tensor maps, by parameter.
 pub struct Boxes(Vec<Option<TensorBox>>);
 
@@ -44,7 +41,7 @@ impl Boxes {
     pub fn outside(&self, map: u32, coordinates: impl Iterator<Item = Option<i64>>) -> f64 {
         let Some((tile, array)) = self.of(map).and_then(|b| Some((b, b.array.as_ref()?))) else { return 0.0 };
         let (mut inside, mut all, mut share) = (1, 1, 0.0_f64);
-        for ((at, &extent), &end) in coordinates.take(RANK).zip(&tile.extents).zip(array).skip(1) {
+        for ((at, &extent), &end) in coordinates.zip(&tile.extents).zip(array).skip(1) {
             let Some(at) = at else { return 0.0 };
             // A coordinate is a number of 32 bits.
             let at = i64::from(at as i32);

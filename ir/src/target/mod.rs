@@ -245,9 +245,9 @@ pub struct Estimates {
     pub streamed_start_growth: f64,
     /// The same of a launch that overlaps the one before (programmatic dependent launch) and loads before it waits for that.
     pub overlapped_start_cycles: f64,
-    /// By how many cycles a launch that overlaps the one before begins earlier where it loads nothing before the wait. (Measured on an
-    /// H100: 400 to 500 of chains, whatever their blocks and shared memory; of products of 512^3 to 1536^3, one block a multiprocessor, 50
-    /// to 1,340, the median 650; with several blocks a multiprocessor, up to 1,440 slower.)
+    /// By how many cycles a launch that overlaps the one before begins earlier where it loads nothing before the wait.
+    /// (Measured on an H100: 400 to 500 of chains, whatever their blocks and shared memory; of products of 512^3 to 1536^3
+    /// 50 to 1,340, the median 650, and up to 1,440 slower where several blocks fit on a multiprocessor.)
     pub pdl_saved_cycles: f64,
     /// Cycles from one block's start to the next one's, whatever multiprocessors they go to and however small they are.
     pub block_start_cycles: f64,
@@ -283,9 +283,9 @@ pub struct Estimates {
     /// Least cycles of the box of a tensor load, however small. (Measured on an H100: boxes of 8 and of 16 rows of 128 bytes,
     /// eight to a barrier. With a barrier for each box, whoever waits takes 63 cycles.)
     pub copy_box_cycles: f64,
-    /// Bytes of boxes that lie outside the array, in a cycle, while all multiprocessors load such boxes; one alone loads them like others.
-    /// (Measured on an H100, boxes of 128 rows of which 32, 64 and 127 are outside: 11.2 to 17.1; a convolution whose weights' boxes
-    /// are half outside: 10.7.)
+    /// Bytes of boxes that lie outside the array, in a cycle, while all multiprocessors load such boxes; one alone loads them
+    /// like others. (Measured on an H100, boxes of 128 rows of which 32, 64 and 127 are outside: 11.2 to 17.1; a
+    /// convolution whose weights' boxes are half outside: 10.7.)
     pub outside_bytes_per_cycle: f64,
     /// Slowdown for each 1000 rows and columns that a wave of tiles reads. The cause is power, not stalls.
     pub footprint_slowdown: f64,

@@ -118,9 +118,9 @@ impl Lower<'_, '_> {
     }
 
     /// Blocks to launch: the logical grid, or the number of programs that keeps the waves even. There are no waves where tiles
-    /// take unequal time: then as many programs as run at once. Pairs of tiles are made equal, so they keep even waves. Bands do too:
-    /// programs that begin each band together share its operands in the L2. (Measured on an H100, `gemm_ragged` and `moe_gemm` in
-    /// bands: even waves take 0.93 to 0.98 of the time.)
+    /// take unequal time: then as many programs as run at once. Pairs of tiles are made equal, so they keep even waves. Bands
+    /// do too: programs that begin each band together share its operands in the L2. (Measured on an H100, ragged and
+    /// gathered products in bands: even waves take 0.93 to 0.98 of the time.)
     pub(super) fn grid(&self) -> Result<[Expr; 3]> {
         let (cluster, resident) = (self.neighbours, self.resident);
         let mut extents = Vec::new();

@@ -296,7 +296,7 @@ impl Lower<'_, '_> {
         Ok(sums)
     }
 
-    /// What fields are more than the left operand in each row, for both halves of every atom. The sums that it multiplies
+    /// How much the masked fields exceed the left operand in each row, for both halves of every atom. The sums that it multiplies
     /// are negative.
     fn rows_of(&mut self, product: Inst, offset: f64) -> Result<machine::Value> {
         let (k, p) = (self.k, &self.plan.products[&product]);

@@ -123,8 +123,8 @@ fn all_loads(k: &Kernel, whole: Inst) -> Vec<Inst> {
 fn is_taken_as_tile(k: &Kernel, body: Block, load: Inst, along: usize) -> bool {
     let (ty, scale) = (k.ty(k.result(load)), k.result(load));
     let rank = k.args(load).len() - 1;
-    // Of halves a box holds eight, and seven selections take longer than the wait.
     let used = program_order(k).into_iter().filter(|&i| k.args(i).contains(&scale)).collect::<Vec<_>>();
+    // A box holds eight halves, and seven selections take longer than the wait for a plain load.
     let selected =
         ty.elem().bits() == 32 && rank == 2 && used.iter().all(|i| k.blocks[body].insts.contains(i));
     match ty {

@@ -46,7 +46,6 @@ pub fn do_hoist_above_products(k: &mut Kernel) {
 
 /// Moves transposes of tiles that are loaded in a block right before their first use.
 fn lower_transposes(k: &mut Kernel, block: Block) {
-    let users = users(k);
     let mut insts = std::mem::take(&mut k.blocks[block].insts);
     let loaded = |v: Value| k.def(v).is_some_and(|d| k.insts[d].op.is_read() && insts.contains(&d));
     let free: Vec<Inst> = insts
@@ -55,20 +54,13 @@ fn lower_transposes(k: &mut Kernel, block: Block) {
         .filter(|&i| matches!(k.insts[i].op, Op::Trans(_)) && loaded(k.args(i)[0]))
         .collect();
     for inst in free.into_iter().rev() {
-        let uses =
-            |i: &Inst| users.get(&k.result(inst)).is_some_and(|all| all.iter().any(|u| holds(k, *i, *u)));
-        let Some(first) = insts.iter().find(|i| uses(i)).copied() else { continue };
+        let uses = |&i: &Inst| k.any_inside(i, |user| k.args(user).contains(&k.result(inst)));
+        let Some(first) = insts.iter().copied().find(uses) else { continue };
         insts.retain(|&i| i != inst);
         let at = insts.iter().position(|&i| i == first).unwrap_or(insts.len());
         insts.insert(at, inst);
     }
     k.blocks[block].insts = insts;
-}
-
-/// Whether an instruction is another one, or has it inside.
-fn holds(k: &Kernel, inst: Inst, other: Inst) -> bool {
-    inst == other
-        || k.insts[inst].blocks.iter().any(|&b| k.blocks[b].insts.iter().any(|&i| holds(k, i, other)))
 }
 
 /// Moves what only the accumulator of a product needs right before the conversions of its operands; what else its

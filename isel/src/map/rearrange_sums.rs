@@ -1,6 +1,6 @@
-//! What a loop of products makes of the rows of its right operand, a sum or an extremum, lies among the threads as they read that
-//! operand, and is rearranged once, behind the loop. It would otherwise lie as the columns of the product's results do, of which
-//! every warp has all, and be made in each of them.
+//! Sums and extrema of a right operand's rows keep the layout in which threads read it, and are rearranged once behind the
+//! loop. Otherwise they would have the layout of the product's columns, of which every warp holds all, and every warp would
+//! compute them.
 //!
 //! ```text
 //!  acc, s = for .. carry x, r {                          acc, s = for .. carry x, r { .. }

@@ -69,8 +69,8 @@ pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// Whether an instruction transposes a tile for others than products and stores, which look through it, and what they compute has an
-/// orientation of its own: it is reduced beside a product, or becomes an operand. All else is computed as it lies.
+/// Whether a transposition of a tile costs an exchange. Products and stores look through it. Elementwise work takes a tile as it
+/// lies, unless the result is reduced beside a product or becomes an operand: these have an orientation of their own.
 fn is_computed_with(k: &Kernel, classes: &Classes, inst: Inst) -> bool {
     let looks_through = |op: &Op| matches!(op, Op::Mma { .. } | Op::Store | Op::Atomic(_));
     let uses = |d: &InstData, v: Value| d.args.as_slice(&k.pool).contains(&v);

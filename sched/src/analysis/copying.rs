@@ -1,9 +1,9 @@
-//! Who can issue the copies: one thread alone, or only the computing threads work_of_threads.
+//! Who can issue the copies: one thread alone, or only the computing threads together.
 //!
 //! ```text
 //!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread computes them alone: a producer copies
 //!       ◄─ coordinates ◄─ scalars in memory that nothing writes  one thread loads them too
-//!       ◄─ coordinates ◄─ a reduced tile, memory that is written threads compute them work_of_threads, and copy themselves
+//!       ◄─ coordinates ◄─ a reduced tile, memory that is written threads compute them together, and copy themselves
 //! ```
 //!
 //! A loaded scalar may be a coordinate, a bound of a loop or the condition of a branch: the role's slice holds its load.
@@ -45,12 +45,12 @@ pub(crate) fn copying(program: &Program<'_>, graph: &Graph) -> Copying {
     }
 }
 
-/// The first of these nodes that the threads of a block execute work_of_threads: one thread alone cannot compute them.
+/// The first of these nodes that the threads of a block execute together: one thread alone cannot compute them.
 pub(crate) fn work_of_threads(func: &Func<'_>, nodes: FxHashSet<Node>) -> Option<Inst> {
     nodes.into_iter().filter_map(|n| shared_work(func, n)).min()
 }
 
-/// The instruction, if the threads of a block execute it work_of_threads, or if its result depends on their order.
+/// The instruction, if the threads of a block execute it together, or if its result depends on their order.
 fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
     let Node::Inst(inst) = node else { return None };
     let d = &func.insts[inst];
