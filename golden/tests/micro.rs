@@ -1,16 +1,19 @@
 //! ptxas keeps the measured instructions of a microbenchmark in its loop, and adds none.
 //!
 //! `golden/micro.txt` says of every case which SASS instructions its loop holds. `UPDATE_GOLDENFILES=1`
-//! rewrites it; what a case declares of its SASS is checked all the same.
+//! rewrites it; what a case declares of its SASS is checked all the same. And ptxas takes the litmus test of every row of the
+//! opcode table, which a machine with a GPU runs.
 
 use goldenfile::Mint;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Mutex;
-use warplift::toolchain::{Fetch, Toolchain};
+use warplift::toolchain::{Fetch, PtxasOptions, Toolchain};
 use warplift_golden::sass::{Flow, parse};
 use warplift_lab::bench::micro::{Case, Ready, cases};
+use warplift_lab::litmus;
 
 /// Opcodes of the longest loop, by number.
 fn in_loop(case: &Case, tools: &Toolchain, ready: &Ready) -> Result<BTreeMap<String, u32>, String> {
@@ -94,4 +97,18 @@ fn nothing_measured_is_optimised_away() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The simulator takes registers of a wrong width that ptxas refuses.
+#[test]
+fn every_row_of_the_opcode_table_assembles() {
+    let tools = Toolchain::find_or_install(None, Fetch::default()).expect("the tools");
+    let rows: Vec<litmus::Case> =
+        litmus::cases().into_iter().filter(|c| c.name.starts_with("row/")).collect();
+    let refused = |c: &litmus::Case| {
+        tools.ptxas(&c.ptx, &PtxasOptions::default()).err().map(|e| format!("{}: {e}", c.name))
+    };
+    let refused: Vec<String> = rows.par_iter().filter_map(refused).collect();
+    assert!(rows.len() > 300, "{} rows", rows.len());
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
 }

@@ -84,30 +84,46 @@ fn one(row: &Row, operand: usize, shared: bool, suffix: &str, n: usize, out: &Ra
         let name = match (i == operand, shared) {
             (true, true) => "%r3".to_owned(),
             (true, false) => "%rd6".to_owned(),
-            _ if row.opcode.args()[i] == Class::B16 => {
-                text += "cvt.u16.u32 %h1, %x0;\n";
-                "%h1".to_owned()
-            }
-            _ => list("data", n),
+            (false, _) => match row.opcode.args()[i] {
+                Class::B16 => {
+                    text += "cvt.u16.u32 %h1, %x0;\n";
+                    "%h1".to_owned()
+                }
+                Class::B64 => {
+                    text += "mov.b64 %rd8, {%x0, %x1};\n";
+                    "%rd8".to_owned()
+                }
+                _ => list("data", n),
+            },
         };
         access = access.replace(&format!("${i}"), &name);
     }
-    // A register may be wider than what is loaded, but not narrower (PTX ISA, Operand Size Exceeding Instruction-Type Size).
-    let wide = row.opcode.results().first() == Some(&Class::B64);
-    access = access.replace("$d", &if wide { "%rd7".to_owned() } else { list("result", n) });
+    let (result, put) = results(row, n);
+    access = access.replace("$d", &result);
     let end = if access.starts_with('{') { "" } else { ";" };
     let _ = writeln!(text, "{access}{end}");
-    if wide {
-        let _ = writeln!(text, "st.global.b64 [%rd6+{WINDOW}], %rd7;");
-    } else if !row.opcode.results().is_empty() {
-        for i in 0..n {
-            let _ = writeln!(text, "st.global.b32 [%rd6+{}], %x{};", WINDOW + 4 * i, 4 + i);
-        }
-    }
+    text += &put;
     if shared {
         text += &copy_window("%r3", "%rd6", "ld.shared", "st.global", 8);
     }
     text
+}
+
+/// The registers that take what an access returns, and the instructions that store them behind the window.
+///
+/// A register may be wider than what is loaded, but not narrower (PTX ISA, Operand Size Exceeding Instruction-Type Size); what
+/// an update returns has its width.
+fn results(row: &Row, n: usize) -> (String, String) {
+    let loads = row.opcode.name().starts_with("ld");
+    match row.opcode.results().first() {
+        None => (String::new(), String::new()),
+        Some(Class::B64) => ("%rd7".to_owned(), format!("st.global.b64 [%rd6+{WINDOW}], %rd7;\n")),
+        Some(Class::B16) if !loads => ("%h2".to_owned(), format!("st.global.b16 [%rd6+{WINDOW}], %h2;\n")),
+        Some(_) => {
+            let put = |i| format!("st.global.b32 [%rd6+{}], %x{};\n", WINDOW + 4 * i, 4 + i);
+            (list("result", n), (0..n).map(put).collect())
+        }
+    }
 }
 
 fn copy_window(from: &str, to: &str, load: &str, store: &str, register: usize) -> String {
