@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!  load v[rows, j] : f16[M, N]     rows: i32[M] ─► expand_dims ─► i32[M, 1] ─► broadcast ─► i32[M, N]
+//!  old = atomic_add v[i, j], x     x: f32 ─► full ─► f32[1, 1] ─► atomic_add ─► f32[1, 1] ─► old: f32
 //! ```
 
 use super::{AtomicOp, Elem, Inst, KernelBuilder, MemorySync, Op, Result, Shape, Type, Value, joined};
+use crate::tile::{MAX_RANK, ReduceOp};
 use std::mem::take;
 
 impl KernelBuilder {
@@ -64,10 +66,10 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<()> {
         let op = Op::AtomicScatter { op, old: false, masked: mask.is_some(), sync: take(&mut self.sync) };
-        self.scatter(op, view, index, &[x], mask).map(drop)
+        self.update(op, view, index, &[x], mask).map(drop)
     }
 
-    /// The same; returns what the elements were before.
+    /// The same; returns what the elements were before. Of one element that a scalar updates it returns a scalar.
     pub fn atomic_old(
         &mut self,
         op: AtomicOp,
@@ -77,7 +79,7 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<Value> {
         let op = Op::AtomicScatter { op, old: true, masked: mask.is_some(), sync: take(&mut self.sync) };
-        let inst = self.scatter(op, view, index, &[x], mask)?;
+        let inst = self.update(op, view, index, &[x], mask)?;
         Ok(self.kernel.result(inst))
     }
 
@@ -92,24 +94,60 @@ impl KernelBuilder {
     ) -> Result<Value> {
         let (masked, sync) = (mask.is_some(), take(&mut self.sync));
         let op = Op::AtomicScatter { op: AtomicOp::CompareAndSwap, old: true, masked, sync };
-        let inst = self.scatter(op, view, index, &[expected, new], mask)?;
+        let inst = self.update(op, view, index, &[expected, new], mask)?;
         Ok(self.kernel.result(inst))
     }
 
-    /// Updates elements atomically.
+    /// Updates elements atomically; by a scalar one element, whose indices are scalars.
     pub fn atomic(&mut self, op: AtomicOp, view: Value, index: &[Value], x: Value) -> Result<()> {
         let sync = take(&mut self.sync);
         let op = match sync == MemorySync::default() {
             true => Op::Atomic(op),
             false => Op::AtomicScatter { op, old: false, masked: false, sync },
         };
-        self.inst(op, &joined(view, index, &[x]), None).map(drop)
+        self.update(op, view, index, &[x], None).map(drop)
     }
 
     /// The next atomic update has this scope and order.
     pub fn sync(&mut self, sync: MemorySync) -> &mut Self {
         self.sync = sync;
         self
+    }
+
+    /// An atomic update, masked or not: see [`Self::scatter`]. Scalars update one element, by tiles of one element, and what it
+    /// was before is a scalar too.
+    pub(crate) fn update(
+        &mut self,
+        op: Op,
+        view: Value,
+        index: &[Value],
+        given: &[Value],
+        mask: Option<Value>,
+    ) -> Result<Inst> {
+        let Some(shape) = self.one_element(view, index, given) else {
+            return self.scatter(op, view, index, given, mask);
+        };
+        let tiles =
+            given.iter().map(|&v| self.with_shape(Op::Full, &[v], shape)).collect::<Result<Vec<_>>>()?;
+        let returns = matches!(op, Op::AtomicScatter { old: true, .. });
+        let made = self.scatter(op, view, index, &tiles, mask)?;
+        if returns { self.only_element(made) } else { Ok(made) }
+    }
+
+    /// The shape of one element of a view, if scalars alone say which one it is and what is written to it.
+    fn one_element(&self, view: Value, index: &[Value], given: &[Value]) -> Option<Shape> {
+        let scalar = |&v: &Value| matches!(self.kernel.ty(v), Type::Scalar(_));
+        let Type::View(_, rank) = self.kernel.ty(view) else { return None };
+        let ones = || Shape::of(&[1; MAX_RANK][..usize::from(rank).min(MAX_RANK)]);
+        given.iter().chain(index).all(scalar).then(ones).flatten()
+    }
+
+    /// The element of a tile of one.
+    fn only_element(&mut self, tile: Inst) -> Result<Inst> {
+        let tile = self.kernel.result(tile);
+        let (elem, flat) = (self.kernel.ty(tile).elem(), Shape::of(&[1]).expect("one dimension"));
+        let flat = self.value(Op::Reshape, &[tile], Some(Type::Tile(elem, flat)))?;
+        self.inst(Op::Reduce(ReduceOp::Sum, 0), &[flat], None)
     }
 
     /// `given`: the operands that have the accessed shape, the last of which is written.

@@ -83,3 +83,21 @@ fn nesting_has_a_limit_that_text_can_hold() {
     let again = parse_file(&kernel.to_string(), "").unwrap();
     assert!(kernel.same_as(&again.kernels[0]));
 }
+
+/// By scalars one element is updated, as in a text: `old = atomic_add v[i, i], x : i32 where c`.
+#[test]
+fn scalars_update_one_element() {
+    let mut b = builder();
+    let p = b.param("p", Type::Ptr(Elem::I32), Facts::default()).unwrap();
+    let n = b.int(4, Elem::I32).unwrap();
+    let (i, x) = (b.int(1, Elem::I32).unwrap(), b.int(7, Elem::I32).unwrap());
+    let c = b.int(1, Elem::Bool).unwrap();
+    let v = b.view(p, &[n, n], None, 0.0).unwrap();
+    b.atomic(AtomicOp::Max, v, &[i, i], x).unwrap();
+    b.atomic_scatter(AtomicOp::Max, v, &[i, i], x, Some(c)).unwrap();
+    let old = b.atomic_old(AtomicOp::Add, v, &[i, i], x, Some(c)).unwrap();
+    let seen = b.atomic_cas(v, &[i, i], [old, x], None).unwrap();
+    assert_eq!([old, seen].map(|v| b.kernel().ty(v)), [Type::Scalar(Elem::I32); 2]);
+    assert!(b.atomic(AtomicOp::Max, v, &[i], x).is_err(), "an index is missing");
+    b.finish().unwrap();
+}

@@ -5,7 +5,7 @@ use super::lex::Span;
 use super::lower::{Failed, Lower, Result, is_literal};
 use crate::plural;
 use crate::tile::names::{ARG_REDUCE, ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
-use crate::tile::{Inst, MAX_RANK, MemorySync, Op, ReduceOp, Shape, Type, UnOp, Value};
+use crate::tile::{Inst, MAX_RANK, MemorySync, Op, Shape, Type, UnOp, Value};
 use crate::types::Elem;
 use smallvec::{SmallVec, smallvec};
 
@@ -294,69 +294,28 @@ impl Lower<'_> {
 
     fn store(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
         let mut args = self.access(&call.args[0])?;
-        let updated = match self.b.kernel().ty(args[0]) {
-            Type::View(elem, rank) if op.atomic().is_some() => Some((elem, rank)),
+        let hint = match self.b.kernel().ty(args[0]) {
+            Type::View(elem, _) if op.atomic().is_some() => Some(elem),
             _ => None,
         };
-        let hint = updated.map(|u| u.0);
         let given = call.args[1..].iter().map(|e| self.value(e, hint)).collect::<Result<Vec<_>>>()?;
         let mask = self.mask(call)?;
-        let scalar = |v: &Value| matches!(self.b.kernel().ty(*v), Type::Scalar(_));
-        let one = mask.is_none() && given.iter().chain(&args[1..]).all(scalar);
-        if let Some((_, rank)) = updated.filter(|_| one) {
-            return self.update_one(span, op, call, (&args, rank), &given);
-        }
         let old = call.ty.is_some();
-        if old || self.gathers(&args, mask) || call.sync != MemorySync::default() {
-            self.b.set_loc(span.loc);
-            let op = op.scattered(old, mask.is_some(), call.sync);
-            let made = self.b.scatter(op, args[0], &args[1..], &given, mask);
-            let made = self.checked(span, made)?;
-            return self.given_old(span, call, made);
-        }
-        args.extend(given);
-        self.inst(span, op, &args, None)
-    }
-
-    /// An update of one element by a scalar: by a tile of one element. `old = atomic_add v[i], x : i32` is the scalar that was
-    /// there.
-    fn update_one(
-        &mut self,
-        span: Span,
-        op: Op,
-        call: &Call,
-        (access, rank): (&[Value], u8),
-        given: &[Value],
-    ) -> Result<Inst> {
-        let ones = |rank: u8| Shape::of(&[1; MAX_RANK][..usize::from(rank).min(MAX_RANK)]);
-        let (Some(shape), Some(flat)) = (ones(rank), ones(1)) else { return Err(Failed) };
-        let mut tiles = Vec::with_capacity(given.len());
-        for &v in given {
-            let ty = Type::Tile(self.b.kernel().ty(v).elem(), shape);
-            let full = self.inst(span, Op::Full, &[v], Some(ty))?;
-            tiles.push(self.b.kernel().result(full));
-        }
-        if call.ty.is_none() && call.sync == MemorySync::default() {
-            return self.inst(span, op, &[access, &tiles].concat(), None);
-        }
+        let op = match old || self.gathers(&args, mask) || call.sync != MemorySync::default() {
+            true => op.scattered(old, mask.is_some(), call.sync),
+            false => op,
+        };
         self.b.set_loc(span.loc);
-        let op = op.scattered(call.ty.is_some(), false, call.sync);
-        let made = self.b.scatter(op, access[0], &access[1..], &tiles, None);
-        let made = self.checked(span, made)?;
-        match &call.ty {
-            None => Ok(made),
-            Some(ty) if ty.dims.is_some() => self.given_old(span, call, made),
-            Some(ty) => {
-                let old = self.b.kernel().result(made);
-                let elem = self.b.kernel().ty(old).elem();
-                if elem != ty.elem {
-                    return Err(self.gives_what_was_there(span, call));
-                }
-                let old = self.inst(span, Op::Reshape, &[old], Some(Type::Tile(elem, flat)))?;
-                let old = self.b.kernel().result(old);
-                self.inst(span, Op::Reduce(ReduceOp::Sum, 0), &[old], None)
+        let made = match op {
+            Op::Store => {
+                args.extend(given);
+                return self.inst(span, op, &args, None);
             }
-        }
+            Op::StoreScatter { .. } => self.b.scatter(op, args[0], &args[1..], &given, mask),
+            _ => self.b.update(op, args[0], &args[1..], &given, mask),
+        };
+        let made = self.checked(span, made)?;
+        self.given_old(span, call, made)
     }
 
     /// `workspace a, b : f32`
@@ -391,9 +350,13 @@ impl Lower<'_> {
     /// An atomic operation whose result has the type that the text says, if it says one.
     fn given_old(&mut self, span: Span, call: &Call, made: Inst) -> Result<Inst> {
         let Some(ty) = &call.ty else { return Ok(made) };
-        let (elem, shape) = self.tile_type(ty)?;
+        let shape = if ty.dims.is_some() { Some(self.tile_type(ty)?.1) } else { None };
         let old = self.b.kernel().ty(self.b.kernel().result(made));
-        match old.shape().is_some_and(|s| s.same(&shape)) && old.elem() == elem {
+        let same = match (old.shape(), shape) {
+            (Some(old), Some(shape)) => old.same(&shape),
+            (old, shape) => old.is_none() && shape.is_none(),
+        };
+        match same && old.elem() == ty.elem {
             true => Ok(made),
             false => Err(self.gives_what_was_there(span, call)),
         }
