@@ -14,6 +14,7 @@
 
 use super::beside::{Beside, Work};
 use super::extents::{Asked, Tried};
+use super::lines::rows_begin;
 use super::propose::{ACCUMULATORS, Anchor, PART, from_a_counter, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
 use crate::predict::Launch;
@@ -249,6 +250,8 @@ pub(super) struct Space<'a> {
     unequal: bool,
     /// What threads do in a trip.
     beside: Beside,
+    /// Bytes at whose multiples the rows of each operand begin, if not where lines do.
+    begins: [Option<i64>; 2],
     asked: Asked<'a>,
 }
 
@@ -288,6 +291,8 @@ impl<'a> Space<'a> {
         let shares = asked.anchor.counter.is_some_and(|name| can_split_k(asked.kernel, name));
         let streams = asked.anchor.counter.is_some_and(|name| can_stream_k(asked.kernel, name));
         let beside = Beside::of(asked.kernel, asked.anchor);
+        let begin = |load| rows_begin(asked.kernel, load, asked.sizes, target.line_bytes.into());
+        let begins = asked.anchor.loaded.map(|l| l.load.and_then(begin));
         Some(Self {
             target,
             values,
@@ -303,6 +308,7 @@ impl<'a> Space<'a> {
             streams,
             unequal,
             beside,
+            begins,
             asked,
         })
     }
@@ -529,7 +535,7 @@ impl<'a> Space<'a> {
         };
         let deep = (k as f64 * self.bytes) as i64;
         let [left, right] = self.asked.anchor.loaded.map(|l| (k as f64 * l.bytes) as i64);
-        let of = |beside: u32| self.copies(m, left, beside) + self.copies(n, right, beside);
+        let of = |beside: u32| self.copies((m, left), 0, beside) + self.copies((n, right), 1, beside);
         // The floor's copies are alone; those of a trip are beside those of all multiprocessors.
         let (copies, beside) = (of(0), of(self.target.multiprocessors));
         let steps = (deep / STEP).max(1) as f64;
@@ -562,11 +568,15 @@ impl<'a> Space<'a> {
         self.beside.both || own % (ROWS * i64::from(groups)) != 0
     }
 
-    /// Cycles of the copy engine for an operand of so many rows, beside so many multiprocessors that load.
-    fn copies(&self, rows: i64, deep: i64, beside: u32) -> f64 {
+    /// Cycles of the copy engine for an operand of so many rows and bytes of each, beside so many multiprocessors that load.
+    fn copies(&self, (rows, deep): (i64, i64), side: usize, beside: u32) -> f64 {
         let (boxes, width) = ((deep as f64 / BOX as f64).ceil(), BOX.min(deep) as f64);
         let high = i64::from(self.target.box_extent);
-        let copy = |rows: f64| self.target.copy_beside(rows * width, rows, beside);
+        let lines = self.begins[side].map_or(0.0, |begins| self.target.row_lines(width, begins));
+        let copy = |rows: f64| {
+            let split = self.target.lines_beside(rows * lines, beside);
+            self.target.copy_beside(rows * width, rows, beside).max(split)
+        };
         let (full, rest) = ((rows / high) as f64 * copy(high as f64), (rows % high) as f64);
         boxes * (full + if rest > 0.0 { copy(rest) } else { 0.0 })
     }

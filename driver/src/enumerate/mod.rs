@@ -23,6 +23,7 @@ mod extents;
 mod fitted;
 mod forms;
 mod grants;
+mod lines;
 mod pdl;
 mod promises;
 mod propose;

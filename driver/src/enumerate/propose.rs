@@ -196,6 +196,8 @@ pub(super) struct Loaded {
     pub bytes: f64,
     /// Tiles as large as an operand.
     pub tiles: usize,
+    /// The load of one of these.
+    pub load: Option<Inst>,
 }
 
 impl Loaded {
@@ -210,8 +212,9 @@ impl Loaded {
         let loads: Vec<Value> =
             behind.filter(|&i| matches!(kernel.insts[i].op, Op::Load)).map(|i| kernel.result(i)).collect();
         let bytes = |&v: &Value| elements(v).unwrap_or(0.0) * f64::from(kernel.ty(v).elem().bits()) / 8.0;
-        let tiles = loads.iter().filter(|&&v| elements(v) >= Some(one)).count();
-        Self { bytes: loads.iter().map(bytes).sum::<f64>() / one, tiles }
+        let whole: Vec<Value> = loads.iter().copied().filter(|&v| elements(v) >= Some(one)).collect();
+        let load = whole.first().and_then(|&v| kernel.def(v));
+        Self { bytes: loads.iter().map(bytes).sum::<f64>() / one, tiles: whole.len(), load }
     }
 }
 

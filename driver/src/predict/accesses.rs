@@ -4,6 +4,7 @@
 //!  shared   32 banks of 4 bytes      cycles = different words in the busiest bank, for each group of lanes that moves 128 bytes
 //!  updates  the same banks             cycles = lanes in the busiest bank, also those of one word
 //!  global   sectors of 32 bytes      bytes  = 32 x different sectors
+//!           lines of 128 bytes       cycles = 1.85 x different lines, where that is more than the bytes take (measured)
 //! ```
 
 use super::patterns::{Number, Patterns};
@@ -35,6 +36,8 @@ pub enum Access {
     Matrices(u32),
     /// Bytes that global memory moves for so many bytes a lane.
     Global(u32),
+    /// Lines of global memory that so many bytes a lane touch.
+    Lines(u32),
 }
 
 /// Costs that were computed: one for each pattern of the lanes, the place in a line where it begins, and the lanes that
@@ -57,7 +60,8 @@ impl Access {
             Self::Shared(bytes) => shared_cycles(lanes, active, bytes.into()),
             Self::Updates => f64::from(busiest_bank(lanes, active).max(1)),
             Self::Matrices(count) => matrix_cycles(lanes, count.into()),
-            Self::Global(bytes) => (sectors(lanes, active, bytes.into()) as i64 * SECTOR) as f64,
+            Self::Global(bytes) => (pieces(lanes, active, bytes.into(), SECTOR) as i64 * SECTOR) as f64,
+            Self::Lines(bytes) => pieces(lanes, active, bytes.into(), PERIOD) as f64,
         }
     }
 
@@ -68,6 +72,7 @@ impl Access {
             Self::Updates => RANDOM_LANES_OF_A_BANK,
             Self::Matrices(count) => f64::from(count) * RANDOM_LANES_OF_A_BANK,
             Self::Global(bytes) => f64::from(bytes) * WARP as f64,
+            Self::Lines(_) => WARP as f64,
         }
     }
 }
@@ -117,12 +122,12 @@ fn busiest_bank(lanes: &Lanes, active: u32) -> u32 {
     counts.into_iter().max().unwrap_or(0)
 }
 
-/// The different sectors that the lanes touch with `bytes` each.
-fn sectors(lanes: &Lanes, active: u32, bytes: i64) -> usize {
+/// The different pieces of so many bytes of memory, sectors or lines, that the lanes touch with `bytes` each.
+fn pieces(lanes: &Lanes, active: u32, bytes: i64, piece: i64) -> usize {
     let mut touched: smallvec::SmallVec<[i64; WARP]> = smallvec::SmallVec::new();
     let active = lanes.iter().enumerate().filter(|(l, _)| active >> l & 1 == 1);
     for (_, &at) in active {
-        touched.extend(at.div_euclid(SECTOR)..=(at + bytes.max(1) - 1).div_euclid(SECTOR));
+        touched.extend(at.div_euclid(piece)..=(at + bytes.max(1) - 1).div_euclid(piece));
     }
     touched.sort_unstable();
     touched.dedup();
@@ -193,10 +198,13 @@ mod tests {
 
     #[test]
     fn sectors_are_counted_once() {
+        let sectors = |lanes: &Lanes, active, bytes| pieces(lanes, active, bytes, SECTOR);
         assert_eq!(sectors(&each(|l| 4 * l), u32::MAX, 4), 4);
         assert_eq!(sectors(&each(|l| 64 * l), u32::MAX, 4), 32);
         assert_eq!(sectors(&each(|l| 64 * l), 0b11, 4), 2);
         assert_eq!(sectors(&each(|_| 30), u32::MAX, 4), 2, "across a border");
+        let lines = |step: i64| Access::Lines(4).of(&each(|l| step * l), u32::MAX);
+        assert_eq!([4, 32, 64, 128, 512].map(lines), [1.0, 8.0, 16.0, 32.0, 32.0]);
     }
 
     #[test]

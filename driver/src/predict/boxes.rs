@@ -1,12 +1,19 @@
-//! Boxes of tensor copies: their rows, and how many of them lie outside the array.
+//! Boxes of tensor copies: their rows, how many of them lie outside the array, and the lines of memory that they touch.
 //!
 //! ```text
 //!  array  ───────────┐
 //!  box       [■■■■■■■│□□□]      rows outside are filled with zeros, which all multiprocessors together get at a low rate
+//!
+//!  lines  │       │       │
+//!  rows   │[■■■■■■■]      │     begin where lines do: a line each
+//!         │   [■■■■■■■]   │     begin anywhere, where a row of the array is no whole number of lines: up to two each
 //! ```
 
 use crate::problem::Sizes;
-use warplift_ir::manifest::{Param, TensorMap};
+use warplift_ir::manifest::{Expr, Param, TensorMap};
+use warplift_ir::target::Target;
+use warplift_ir::types::Elem;
+use warplift_isel::facts::gcd;
 
 /// The boxes of a launch's tensor maps, by parameter.
 pub struct Boxes(Vec<Option<TensorBox>>);
@@ -16,18 +23,40 @@ struct TensorBox {
     extents: Vec<i64>,
     /// Elements of the array; `None` where the sizes do not say them.
     array: Option<Vec<i64>>,
+    /// Lines that its rows touch, if they do not begin where lines do: as a mean over all places that they may begin at.
+    lines: Option<f64>,
+}
+
+impl TensorBox {
+    fn new(map: &TensorMap, sizes: &Sizes, target: &Target) -> Self {
+        let line = i64::from(target.line_bytes);
+        let of = |e: &Expr| e.eval(&|name: &str| sizes.int(name)).ok();
+        let extents: Vec<i64> = map.box_dims.iter().map(|&n| n.into()).collect();
+        let lines =
+            std::iter::once(&map.offset).chain(&map.strides).try_fold(line, |g, e| Some(gcd(g, of(e)?)));
+        let lines = lines.filter(|&begins| begins < line).and_then(|begins| {
+            let [columns, rows @ ..] = extents.as_slice() else { return None };
+            let bytes = Elem::from_name(&map.element)?.bits().div_ceil(8);
+            let row = (columns * i64::from(bytes)) as f64;
+            Some(rows.iter().product::<i64>() as f64 * target.row_lines(row, begins))
+        });
+        Self { extents, array: map.dims.iter().map(of).collect(), lines }
+    }
 }
 
 impl Boxes {
     /// Of a launch's parameters at these sizes.
-    pub fn new(params: &[Param], sizes: &Sizes) -> Self {
-        let of = |map: &TensorMap| TensorBox {
-            extents: map.box_dims.iter().map(|&n| n.into()).collect(),
-            array: map.dims.iter().map(|d| d.eval(&|name: &str| sizes.int(name)).ok()).collect(),
+    pub fn new(params: &[Param], sizes: &Sizes, target: &Target) -> Self {
+        let of = |p: &Param| match p {
+            Param::TensorMap(map) => Some(TensorBox::new(map, sizes, target)),
+            _ => None,
         };
-        Self(
-            params.iter().map(|p| if let Param::TensorMap(map) = p { Some(of(map)) } else { None }).collect(),
-        )
+        Self(params.iter().map(of).collect())
+    }
+
+    /// Lines that a box touches, if its rows do not begin where lines do.
+    pub fn lines(&self, map: u32) -> Option<f64> {
+        self.of(map)?.lines
     }
 
     /// Rows of a box; a bulk copy, which has no map, is one row.
@@ -63,6 +92,19 @@ impl Boxes {
 mod tests {
     use super::*;
     use warplift_ir::manifest::Expr;
+    use warplift_ir::target::SM90A;
+
+    /// Cycles of a row of 128 bytes, measured on an H100 (`tma.load.rows128.*.skew*`): one multiprocessor alone, and all, of which 16
+    /// load the same.
+    #[test]
+    fn rows_that_begin_within_lines_take_longer() {
+        for (skew, alone, beside) in [(16, 2.625, 4.52), (32, 1.75, 3.29), (64, 1.5, 2.60), (96, 1.75, 3.17)]
+        {
+            let lines = SM90A.row_lines(128.0, gcd(128, 2048 + skew));
+            let ratios = [SM90A.lines_beside(lines, 1) / alone, SM90A.lines_beside(lines, 132) / beside];
+            assert!(ratios.iter().all(|r| (0.95..1.1).contains(r)), "{skew}: {ratios:?}");
+        }
+    }
 
     #[test]
     fn a_box_past_the_end_or_before_the_start_is_partly_outside() {
@@ -77,7 +119,7 @@ mod tests {
             l2_promotion: 256,
         };
         let kernel = crate::kernels::find("gemm").unwrap().parse().unwrap().kernels.remove(0);
-        let boxes = Boxes::new(&[Param::TensorMap(map)], &Sizes::nominal(&kernel));
+        let boxes = Boxes::new(&[Param::TensorMap(map)], &Sizes::nominal(&kernel), &SM90A);
         let outside = |column: i64, row: i64| boxes.outside(0, [Some(column), Some(row)].into_iter());
         assert_eq!(boxes.rows(0), 32.0);
         assert_eq!(boxes.rows(1), 1.0);

@@ -32,6 +32,12 @@ impl Guesses {
         })
     }
 
+    /// What a load finds at addresses of which nothing is known: another number in each lane.
+    pub fn found_anywhere(&mut self, patterns: &mut Patterns) -> Number {
+        let apart = patterns.number(std::array::from_fn(|l| 4 * l as i64));
+        self.found(apart, 0, patterns)
+    }
+
     /// What an instruction computes of numbers that data decides, given or not. A fragment is known by where it came from, and
     /// each register that is taken from it is another number; one that is made of columns too has no guess.
     pub fn computed(
@@ -48,7 +54,8 @@ impl Guesses {
         let by_data = |&&v: &&Value| known[v].guess.is_some() || known[v].source > 0;
         let origin = known.guess(*data.args.iter().find(by_data)?)?;
         let result = *data.results.first()?;
-        if !data.args.iter().chain([&result]).any(|&v| func.ty(v).is_frag()) {
+        let is_large = |&v: &Value| func.ty(v).is_frag() && func.ty(v).regs() > 1;
+        if !data.args.iter().chain([&result]).any(is_large) {
             return patterns.compute(data, |k| data.args.get(k).and_then(|&v| known.guess(v)));
         }
         let moves = matches!(data.op, Opcode::Join | Opcode::Slice | Opcode::Mov);

@@ -59,7 +59,7 @@ impl<'s, 'a> Program<'s, 'a> {
         let roles = scheduled.roles.iter().map(|r| read_facts(&r.func, target)).collect();
         let names = scheduled.launch.params.iter().map(argument);
         let contents = Contents::new(names, launch.arrays);
-        let boxes = Boxes::new(&scheduled.launch.params, launch.sizes);
+        let boxes = Boxes::new(&scheduled.launch.params, launch.sizes, target);
         Self { scheduled, target, sizes: launch.sizes, contents, boxes, grid, unequal: None, setup, roles }
     }
 

@@ -249,6 +249,9 @@ pub struct Estimates {
     /// (Measured on an H100: 400 to 500 of chains, whatever their blocks and shared memory; of products of 512^3 to 1536^3
     /// 50 to 1,340, the median 650, and up to 1,440 slower where several blocks fit on a multiprocessor.)
     pub pdl_saved_cycles: f64,
+    /// Least cycles of a multiprocessor for a line of 128 bytes from the L2, however little of it a load or a box's row wants, while
+    /// all multiprocessors read. (Measured on an H100: `global.apart.l2` and `tma.load.*.offset*` of docs/microbenchmarks.md.)
+    pub cache_line_cycles: f64,
     /// Cycles from one block's start to the next one's, whatever multiprocessors they go to and however small they are.
     pub block_start_cycles: f64,
     /// Cycles that the blocks of a cluster begin later than blocks alone. (Measured on an H100, products of 2048^3 and 4096^3
@@ -517,6 +520,21 @@ impl Target {
         let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
         let least = self.estimates.copy_box_cycles.max(part * rows * self.estimates.cache_row_cycles);
         self.rates.copy(bytes, rows).max(least)
+    }
+
+    /// Lines that a row of a box touches as a mean, if rows begin at multiples of `begins` bytes, fewer than a line. Rows that begin
+    /// within a sector take as long as twice their lines (measured on an H100: `tma.load.*.skew*` of docs/microbenchmarks.md).
+    pub fn row_lines(&self, bytes: f64, begins: i64) -> f64 {
+        let sector = i64::from(self.sector_bytes);
+        let lines = 1.0 + (bytes - begins.max(sector) as f64) / f64::from(self.line_bytes);
+        if begins < sector { 1.5 * lines } else { lines }
+    }
+
+    /// Cycles of the copy engine for a box that touches so many lines, whose rows do not begin where lines do, while so many
+    /// multiprocessors load.
+    pub fn lines_beside(&self, lines: f64, multiprocessors: u32) -> f64 {
+        let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
+        lines * (part * self.estimates.cache_line_cycles).max(self.rates.copy_row_cycles)
     }
 
     /// Cycles more for so many bytes of a box that lie outside the array, while so many multiprocessors load.

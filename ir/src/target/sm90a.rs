@@ -60,6 +60,7 @@ const H200: Target = Target {
         // us at k = 0, of which 1,900 cycles are the block's own begin and end.
         overlapped_start_cycles: 500.0,
         pdl_saved_cycles: 650.0,
+        cache_line_cycles: 1.87,
         block_start_cycles: 1.21,
         cluster_start_cycles: 1900.0,
         multicast_slowdown: 1.25,

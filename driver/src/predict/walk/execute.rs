@@ -15,7 +15,7 @@ use crate::predict::memory::Way;
 use crate::predict::patterns::Number;
 use crate::predict::units::Units;
 use crate::predict::warp::{Warp, offset};
-use warplift_ir::machine::{Attr, InstData, RoleKind};
+use warplift_ir::machine::{Attr, InstData, RoleKind, Value};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target, Unit};
 
@@ -156,8 +156,9 @@ impl<'a> Walk<'_, '_, 'a> {
             return;
         }
         let (rows, beside) = (boxes.map_or(1.0, |b| b.rows(tma.map)), self.scene.multiprocessors);
-        let cycles = self.target.copy_beside(bytes, rows, beside) + self.target.zeros_beside(outside, beside);
-        let cycles = cycles * units.blocks();
+        let lines = boxes.and_then(|b| b.lines(tma.map)).map_or(0.0, |n| self.target.lines_beside(n, beside));
+        let cycles = self.target.copy_beside(bytes, rows, beside).max(lines);
+        let cycles = (cycles + self.target.zeros_beside(outside, beside)) * units.blocks();
         let begins = units.take(Unit::Tma, start, cycles);
         // What the block asks for the first time comes from device memory.
         let latency = if fresh {
@@ -250,8 +251,14 @@ impl<'a> Walk<'_, '_, 'a> {
             return None;
         }
         if facts.loads || data.op == Opcode::LdShared {
-            let at = warp.guessed_addresses(data, 0)?;
-            return Some(self.guesses.found(at, 0, &mut self.patterns));
+            let each = |&v: &Value| facts.loads && !warp.func.values[v].uniform;
+            return match warp.guessed_addresses(data, 0) {
+                Some(at) => Some(self.guesses.found(at, 0, &mut self.patterns)),
+                None if data.results.iter().any(each) => {
+                    Some(self.guesses.found_anywhere(&mut self.patterns))
+                }
+                None => None,
+            };
         }
         self.guesses.computed(warp.func, data, &warp.known, &mut self.patterns)
     }
@@ -384,7 +391,17 @@ impl<'a> Walk<'_, '_, 'a> {
         let rate = if whole { self.cache_rate } else { self.target.rates.cache_bytes_per_cycle };
         // Lanes whose sectors are not all theirs hold the warp up: line after line is looked up.
         let queued = Some(if whole { IN_FLIGHT / rate } else { 0.0 });
-        Occupies { unit, cycles: all * units.blocks() / rate, latency: facts.latency.max(least), queued }
+        let cycles =
+            if whole { all / rate } else { (all / rate).max(self.lines(warp, data, bytes, guessed)) };
+        Occupies { unit, cycles: cycles * units.blocks(), latency: facts.latency.max(least), queued }
+    }
+
+    /// Cycles in which the L2 answers for the lines that an access of all warps touches, however little of each it wants.
+    fn lines(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, bytes: f64, at: Option<Number>) -> f64 {
+        let access = Access::Lines((bytes / LANES) as u32);
+        let active = warp.known.active(data.guard, &self.patterns);
+        let lines = at.map_or(access.anywhere(), |at| self.accesses.cost(access, at, active, &self.patterns));
+        lines * f64::from(warp.warps) * self.target.estimates.cache_line_cycles
     }
 
     /// The parameter whose array an access asks for what the block has not asked for before.

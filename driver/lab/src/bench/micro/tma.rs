@@ -65,6 +65,8 @@ pub struct Shape {
     pub sharers: u32,
     /// Bytes from a line's start to the first byte of its rows.
     pub offset: u32,
+    /// Bytes that rows are further apart than the ground's, so that their starts lie anywhere in a line.
+    pub skew: u32,
     /// Boxes of a stage, for which one barrier stands.
     pub boxes: u32,
     /// Each stage's column is read from memory first, as a page's number is: a word that nobody has read.
@@ -94,7 +96,7 @@ impl Shape {
             offset: Expr::Const(self.offset.into()),
             element: "f16".into(),
             dims: vec![Expr::Const(self.ground.pitch() / 2), Expr::Const(self.array_rows())],
-            strides: vec![Expr::Const(self.ground.pitch())],
+            strides: vec![Expr::Const(self.ground.pitch() + i64::from(self.skew))],
             box_dims: vec![self.inner / 2, self.rows],
             swizzle: self.swizzle,
             l2_promotion: 256,
@@ -117,9 +119,10 @@ impl Shape {
     fn name(self) -> String {
         let sharers = if self.sharers > 1 { format!(".sharers{}", self.sharers) } else { String::new() };
         let offset = if self.offset > 0 { format!(".offset{}", self.offset) } else { String::new() };
+        let skew = if self.skew > 0 { format!(".skew{}", self.skew) } else { String::new() };
         let (Self { rows, inner, swizzle, .. }, stage) = (self, self.stage_name());
         let outside = if self.outside > 0 { format!(".outside{}", self.outside) } else { String::new() };
-        format!("rows{rows}.inner{inner}.swizzle{swizzle}{stage}{sharers}{offset}{outside}")
+        format!("rows{rows}.inner{inner}.swizzle{swizzle}{stage}{sharers}{offset}{skew}{outside}")
     }
 
     /// What is unusual about a stage.
@@ -405,6 +408,7 @@ pub const fn shape(rows: u32, inner: u32, swizzle: u32) -> Shape {
         ground: Ground::Cache,
         sharers: 1,
         offset: 0,
+        skew: 0,
         boxes: 1,
         listed: false,
         outside: 0,
@@ -462,6 +466,10 @@ pub fn cases() -> Vec<Case> {
     for s in [base, shape(128, 64, 64), shape(256, 32, 32), Shape { offset: 32, ..base }] {
         let shared = [2, 4, 8, 16].map(|sharers| Shape { sharers, ..s });
         list.extend(shared.map(|s| loads(s, 8, all, rate(s))));
+    }
+    for s in [16, 32, 64, 96].map(|skew| Shape { skew, ..base }) {
+        list.extend([one, all].map(|blocks| loads(s, 8, blocks, rate(s))));
+        list.extend([4, 16].map(|sharers| loads(Shape { sharers, ..s }, 8, all, rate(s))));
     }
     list.extend(outside().flat_map(|s| [one, all].map(|blocks| loads(s, 4, blocks, rate(s)))));
     list.extend(small_boxes().flat_map(|s| [one, all].map(|blocks| loads(s, 4, blocks, rate(s)))));
