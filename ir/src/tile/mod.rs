@@ -439,6 +439,23 @@ impl Kernel {
         inst
     }
 
+    /// Replaces the operands of an instruction.
+    pub fn set_args(&mut self, inst: Inst, args: &[Value]) {
+        self.insts[inst].args = ValueList::from_slice(args, &mut self.pool);
+    }
+
+    /// Makes a value the only result of an instruction.
+    pub fn set_result(&mut self, inst: Inst, value: Value) {
+        self.insts[inst].results = ValueList::from_slice(&[value], &mut self.pool);
+        self.values[value].def = ValueDef::Result(inst, 0);
+    }
+
+    /// A new result of an instruction in the place of its only one, which another instruction is to [give](Self::set_result).
+    pub fn renew_result(&mut self, inst: Inst, ty: Type) -> Value {
+        self.insts[inst].results = ValueList::new();
+        self.append_result(inst, ty)
+    }
+
     /// The operands of a block's `yield`, empty if it has none.
     pub fn yields(&self, block: Block) -> &[Value] {
         match self.blocks[block].insts.last() {

@@ -7,8 +7,9 @@
 //!
 //! Views of such arrays become views of bytes, so that vectors, tensor copies and masks are those of bytes.
 
+use super::cursor::Cursor;
 use crate::tiles::with_elem;
-use warplift_ir::tile::{Block, CmpOp, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
+use warplift_ir::tile::{CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// What memory holds for a truth value.
@@ -24,11 +25,7 @@ pub fn do_bool_memory(k: &mut Kernel) {
     for v in views {
         view_of_bytes(k, v);
     }
-    for block in k.blocks.keys().collect::<Vec<_>>() {
-        for inst in std::mem::take(&mut k.blocks[block].insts) {
-            rewrite(k, block, inst);
-        }
-    }
+    Cursor::rewrite(k, rewrite);
 }
 
 /// Gives a view the type of bytes. Its fill is a truth value too.
@@ -43,54 +40,36 @@ fn view_of_bytes(k: &mut Kernel, v: Value) {
     }
 }
 
-/// Appends an instruction to a block, with conversions around it if it reads or writes truth values.
-fn rewrite(k: &mut Kernel, block: Block, inst: Inst) {
+/// Keeps an instruction, with conversions around it if it reads or writes truth values.
+fn rewrite(mut c: Cursor<'_>, inst: Inst) {
+    let k = &*c.k;
     let op = &k.insts[inst].op;
-    let result = k.results(inst).first().copied().filter(|&r| op.is_read() && k.ty(r).elem() == Elem::Bool);
+    let truth = |v: Value| k.ty(v).elem() == Elem::Bool;
+    let read = k.results(inst).first().copied().filter(|&r| op.is_read() && truth(r));
     let written = op.written_operand(k.args(inst).len()).filter(|_| op.is_write());
-    if let Some(n) = written.filter(|&n| k.ty(k.args(inst)[n]).elem() == Elem::Bool) {
-        byte_of(k, block, inst, n);
+    if let Some(n) = written.filter(|&n| truth(k.args(inst)[n])) {
+        let mut args = k.args(inst).to_vec();
+        args[n] = byte_of(&mut c, args[n]);
+        c.k.set_args(inst, &args);
     }
-    k.blocks[block].insts.push(inst);
-    if let Some(result) = result {
-        is_true(k, block, inst, result);
+    c.keep(inst);
+    if let Some(result) = read {
+        is_true(&mut c, inst, result);
     }
 }
 
-/// The written truth values become bytes.
-fn byte_of(k: &mut Kernel, block: Block, inst: Inst, n: usize) {
-    let (v, loc) = (k.args(inst)[n], k.insts[inst].loc);
-    let [one, zero] = [1, 0].map(|c| number(k, block, inst, Elem::I32, c));
-    let wide = with_elem(k.ty(v), Elem::I32);
-    let made = k.append_inst(block, Op::Select, &[v, one, zero], &[wide], &[], loc);
-    let chosen = k.result(made);
-    let made = k.append_inst(block, Op::Cast, &[chosen], &[with_elem(wide, BYTE)], &[], loc);
-    let byte = k.result(made);
-    let mut args = k.args(inst).to_vec();
-    args[n] = byte;
-    k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+/// The bytes of truth values.
+fn byte_of(c: &mut Cursor<'_>, v: Value) -> Value {
+    let [one, zero] = [1, 0].map(|n| c.int(n));
+    let chosen = c.inst(Op::Select, &[v, one, zero], with_elem(c.k.ty(v), Elem::I32));
+    c.cast(chosen, BYTE)
 }
 
 /// The old result becomes a comparison of the bytes that are loaded.
-fn is_true(k: &mut Kernel, block: Block, inst: Inst, result: Value) {
-    let loc = k.insts[inst].loc;
-    let raw = k.values.push(ValueData { ty: with_elem(k.ty(result), BYTE), def: ValueDef::Result(inst, 0) });
-    k.insts[inst].results = ValueList::from_slice(&[raw], &mut k.pool);
+fn is_true(c: &mut Cursor<'_>, inst: Inst, result: Value) {
+    let raw = c.k.renew_result(inst, with_elem(c.k.ty(result), BYTE));
     // Tiles of bytes are compared as they are, scalars as words.
-    let (byte, elem) = match k.ty(raw) {
-        Type::Tile(..) => (raw, BYTE),
-        scalar => {
-            let made = k.append_inst(block, Op::Cast, &[raw], &[with_elem(scalar, Elem::I32)], &[], loc);
-            (k.result(made), Elem::I32)
-        }
-    };
-    let zero = number(k, block, inst, elem, 0);
-    let made = k.append_inst(block, Op::Compare(CmpOp::Ne), &[byte, zero], &[], &[], loc);
-    k.insts[made].results = ValueList::from_slice(&[result], &mut k.pool);
-    k.values[result].def = ValueDef::Result(made, 0);
-}
-
-fn number(k: &mut Kernel, block: Block, inst: Inst, elem: Elem, n: i64) -> Value {
-    let made = k.append_inst(block, Op::Int(n), &[], &[Type::Scalar(elem)], &[], k.insts[inst].loc);
-    k.result(made)
+    let byte = if c.k.ty(raw).shape().is_some() { raw } else { c.cast(raw, Elem::I32) };
+    let zero = c.inst(Op::Int(0), &[], Type::Scalar(c.k.ty(byte).elem()));
+    c.define(result, Op::Compare(CmpOp::Ne), &[byte, zero]);
 }

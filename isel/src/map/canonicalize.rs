@@ -26,9 +26,11 @@ mod quotients;
 mod selects;
 mod signs;
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueList};
+use std::ops::{Deref, DerefMut};
+use warplift_ir::tile::{BinOp, Inst, Kernel, Op, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// A rule: what an instruction becomes, its operands being made before it.
@@ -56,66 +58,56 @@ pub fn do_canonicalize(k: &mut Kernel) {
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
     let mut changed = false;
-    for block in k.blocks.keys().collect::<Vec<_>>() {
-        for inst in std::mem::take(&mut k.blocks[block].insts) {
-            let mut rewrite = Rewrite { k, block, loc: Loc::default(), uses: &uses };
-            rewrite.loc = rewrite.k.insts[inst].loc;
-            for rule in RULES {
-                if let Some((op, args)) = rule(&mut rewrite, inst) {
-                    changed = true;
-                    rewrite.k.insts[inst].op = op;
-                    rewrite.k.insts[inst].args = ValueList::from_slice(&args, &mut rewrite.k.pool);
-                }
+    Cursor::rewrite(k, |cursor, inst| {
+        let mut rewrite = Rewrite { cursor, uses: &uses };
+        for rule in RULES {
+            if let Some((op, args)) = rule(&mut rewrite, inst) {
+                changed = true;
+                rewrite.k.insts[inst].op = op;
+                rewrite.k.set_args(inst, &args);
             }
-            k.blocks[block].insts.push(inst);
         }
-    }
+        rewrite.keep(inst);
+    });
     // What was dead in the text is still checked.
     if changed {
         do_drop_unused(k);
     }
 }
 
-/// Where instructions are made: at the end of a block.
+/// A cursor that knows how often each value is used.
 struct Rewrite<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    loc: Loc,
+    cursor: Cursor<'k>,
     /// How often each value is used in the text.
     uses: &'k FxHashMap<Value, u32>,
 }
 
+impl<'k> Deref for Rewrite<'k> {
+    type Target = Cursor<'k>;
+
+    fn deref(&self) -> &Cursor<'k> {
+        &self.cursor
+    }
+}
+
+impl<'k> DerefMut for Rewrite<'k> {
+    fn deref_mut(&mut self) -> &mut Cursor<'k> {
+        &mut self.cursor
+    }
+}
+
 impl Rewrite<'_> {
-    fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let made = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
-        self.k.result(made)
-    }
-
-    fn number(&mut self, elem: Elem, x: f64) -> Value {
-        self.push(Op::Float(x), &[], Type::Scalar(elem))
-    }
-
-    fn mul(&mut self, x: Value, y: Value) -> Value {
-        let ty = self.wider(x, y);
-        self.push(Op::Binary(BinOp::Mul), &[x, y], ty)
-    }
-
     /// The product of two scalars; of two constants a constant.
     fn product(&mut self, x: Value, y: Value) -> Value {
-        match [self.op(x), self.op(y)] {
-            [Some((Op::Float(a), _)), Some((Op::Float(b), _))] => self.number(Elem::F32, a * b),
-            _ => self.mul(x, y),
+        match [self.maker(x), self.maker(y)] {
+            [Some((Op::Float(a), _)), Some((Op::Float(b), _))] => self.float(Elem::F32, a * b),
+            _ => self.op(BinOp::Mul, x, y),
         }
-    }
-
-    /// The type of an elementwise result.
-    fn wider(&self, x: Value, y: Value) -> Type {
-        if self.k.ty(x).shape().is_some() { self.k.ty(x) } else { self.k.ty(y) }
     }
 
     /// The operation of a value and its operands, if only one instruction uses it.
     fn once(&self, v: Value) -> Option<(Op, Vec<Value>)> {
-        self.op(v).filter(|_| self.uses.get(&v) == Some(&1))
+        self.maker(v).filter(|_| self.uses.get(&v) == Some(&1))
     }
 
     /// Whether a value is made in this block, not before a loop.
@@ -124,7 +116,7 @@ impl Rewrite<'_> {
     }
 
     /// The operation of a value and its operands.
-    fn op(&self, v: Value) -> Option<(Op, Vec<Value>)> {
+    fn maker(&self, v: Value) -> Option<(Op, Vec<Value>)> {
         let def = self.k.def(v)?;
         // A tile whose layout is pinned stays.
         let free = self.k.attrs[def].layout.is_none();
@@ -133,7 +125,7 @@ impl Rewrite<'_> {
 
     /// The tile of fewer elements that a tile repeats.
     fn row(&self, v: Value) -> Option<Value> {
-        match self.op(v)? {
+        match self.maker(v)? {
             (Op::Broadcast, args) => Some(args[0]),
             _ => None,
         }
@@ -142,10 +134,10 @@ impl Rewrite<'_> {
     /// A tile of rows, or a scalar, with each element changed: `f` is applied before it is repeated.
     fn of_row(&mut self, v: Value, f: &mut dyn FnMut(&mut Self, Value) -> Value) -> Value {
         let ty = self.k.ty(v);
-        match self.op(v) {
+        match self.maker(v) {
             Some((op @ (Op::Broadcast | Op::ExpandDims(_) | Op::Full), args)) => {
                 let inner = self.of_row(args[0], f);
-                self.push(op, &[inner], ty)
+                self.inst(op, &[inner], ty)
             }
             _ => f(self, v),
         }
@@ -153,10 +145,13 @@ impl Rewrite<'_> {
 
     /// The negative. Rows, scalars and constants are negated before they are repeated.
     fn negative(&mut self, v: Value) -> Value {
-        self.of_row(v, &mut |s, v| match s.op(v) {
-            Some((Op::Unary(UnOp::Neg), args)) => args[0],
-            Some((Op::Float(x), _)) => s.push(Op::Float(-x), &[], s.k.ty(v)),
-            _ => s.push(Op::Unary(UnOp::Neg), &[v], s.k.ty(v)),
+        self.of_row(v, &mut |s, v| {
+            let ty = s.k.ty(v);
+            match s.maker(v) {
+                Some((Op::Unary(UnOp::Neg), args)) => args[0],
+                Some((Op::Float(x), _)) => s.inst(Op::Float(-x), &[], ty),
+                _ => s.inst(Op::Unary(UnOp::Neg), &[v], ty),
+            }
         })
     }
 }

@@ -11,6 +11,7 @@
 //! Stores that follow each other and are cut alike are chunked together: what both are computed of is computed once, a chunk at a
 //! time.
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::fixed_loads::fixed_loads;
 use super::sink::{Stops, TilePart, is_converted};
@@ -198,7 +199,7 @@ fn slices_first(k: &mut Kernel, block: Block, start: usize) {
 }
 
 fn push_store(k: &mut Kernel, block: Block, store: Inst, args: &[Value], mapping: &Mapping) {
-    let chunk = k.append_inst(block, Op::Store, args, &[], &[], k.insts[store].loc);
+    let chunk = Cursor::at_end(k, block).like(store).effect(Op::Store, args);
     mark(k, chunk, mapping);
 }
 
@@ -208,9 +209,9 @@ fn reshaped(k: &mut Kernel, block: Block, chunk: Value, whole: Value, columns: u
     let mut dims = shape.dims().to_vec();
     *dims.last_mut()? = Dim::new(columns);
     let narrow = Shape::new(&dims)?;
-    let loc = k.def(chunk).map(|def| k.insts[def].loc).unwrap_or_default();
-    let made = k.append_inst(block, Op::Reshape, &[chunk], &[Type::Tile(elem, narrow)], &[], loc);
-    Some(k.result(made))
+    let mut c = Cursor::at_end(k, block);
+    c.loc = c.k.def(chunk).map(|def| c.k.insts[def].loc).unwrap_or_default();
+    Some(c.inst(Op::Reshape, &[chunk], Type::Tile(elem, narrow)))
 }
 
 /// Computes a chunk of what each store stores, from slices of the instructions that stay `whole`. Returns the arguments of
@@ -226,12 +227,19 @@ fn chunks_of(
     let (from, mut done) = (number * width, FxHashMap::default());
     let mut chunk_of = |k: &mut Kernel, store: Inst| {
         let mut args = k.args(store).to_vec();
-        let loc = k.insts[store].loc;
         let stored = args.pop()?;
         let value = flat(k, stored);
         let extent = k.ty(value).shape()?.dims().iter().rev().nth(back)?.constant()?;
         let (known, stops) = (std::mem::take(&mut done), Stops::At(whole));
-        let mut part = TilePart { k, block, extent, from, width, loc, done: known, stops, holds: &[] };
+        let mut part = TilePart {
+            at: Cursor::at_end(k, block).like(store),
+            extent,
+            from,
+            width,
+            done: known,
+            stops,
+            holds: &[],
+        };
         let slice = part.of(value, back);
         if let Some(index) = args.iter_mut().rev().nth(back) {
             *index = part.moved(*index);

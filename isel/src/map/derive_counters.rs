@@ -10,11 +10,11 @@
 //!
 //! Sums and products of i32 wrap alike in both forms; a quotient is made only of numbers that do not wrap (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
-use super::loops::{block_of, body, carried};
+use super::loops::{body, carried};
 use super::persist::rename;
 use super::reroll::drop_carried;
-use super::scalar_ops::ScalarOps;
 use crate::facts::is_never_negative;
 use crate::tiles::program_order;
 use rustc_hash::FxHashSet;
@@ -93,23 +93,19 @@ fn derive(k: &mut Kernel, looped: Inst, n: usize, added: &Added) {
     let inside = body(k, looped);
     let [low, high, step, start] = [0, 1, 2, 3 + n].map(|a| k.args(looped)[a]);
     let (counter, param) = (k.blocks[inside].params[0], k.blocks[inside].params[1 + n]);
-    let work = std::mem::take(&mut k.blocks[inside].insts);
-    let own = moved(&mut ScalarOps { k, block: inside }, [start, low, counter, step], added);
-    k.blocks[inside].insts.extend(work);
-    let (result, outside) = (k.results(looped)[n], block_of(k, looped));
-    let at = k.blocks[outside].insts.iter().position(|&i| i == looped).unwrap_or(0);
-    let behind = k.blocks[outside].insts.split_off(at + 1);
-    let mut s = ScalarOps { k, block: outside };
-    // It is read only where the counter goes on by one.
-    let end = s.op(BinOp::Max, high, low);
-    let end = moved(&mut s, [start, low, end, step], added);
-    k.blocks[outside].insts.extend(behind);
+    let own = Cursor::at_start(k, inside, |c| moved(c, [start, low, counter, step], added));
+    let result = k.results(looped)[n];
+    let end = Cursor::behind(k, looped, |c| {
+        // It is read only where the counter goes on by one.
+        let end = c.op(BinOp::Max, high, low);
+        moved(c, [start, low, end, step], added)
+    });
     rename(k, &[(param, own), (result, end)]);
     drop_carried(k, looped, n);
 }
 
 /// The start with what the iterations from `low` to this value of the counter add.
-fn moved(s: &mut ScalarOps<'_>, [start, low, counter, step]: [Value; 4], added: &Added) -> Value {
+fn moved(s: &mut Cursor<'_>, [start, low, counter, step]: [Value; 4], added: &Added) -> Value {
     let passed = match s.k.int_const(low) {
         Some(0) => counter,
         _ => s.op(BinOp::Sub, counter, low),

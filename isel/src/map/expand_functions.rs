@@ -14,10 +14,11 @@
 //! large arguments give 1, and NaN stays NaN. It takes one special function an element; a rational approximation takes
 //! one too, and twice the multiplications.
 
+use super::cursor::Cursor;
 use super::persist::rename;
 use crate::takes::takes;
 use crate::tiles::{extents, with_elem};
-use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, Op, Shape, Type, UnOp, Value, ValueList};
+use warplift_ir::tile::{BinOp, CmpOp, Dim, Inst, Kernel, Op, Shape, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// `log2(erfc(a)) / a`, the highest power first. Absolute error of `erf`: 6e-7 in f32, at 0.76.
@@ -31,21 +32,14 @@ const LOG2_ERFC: [f64; 5] = [
 
 /// Expands the functions of all blocks.
 pub fn do_expand_functions(k: &mut Kernel) {
-    for block in k.blocks.keys().collect::<Vec<_>>() {
-        if !k.blocks[block].insts.iter().any(|&i| expands(k, i)) {
-            continue;
-        }
-        for inst in std::mem::take(&mut k.blocks[block].insts) {
-            match k.insts[inst].op {
-                _ if !expands(k, inst) => k.blocks[block].insts.push(inst),
-                Op::Split => split(k, block, inst),
-                Op::Slice(_) => slice(k, block, inst),
-                Op::Print(_) => print(k, block, inst),
-                Op::Cast => Steps { k, block, inst }.expand_truth(),
-                _ => Steps { k, block, inst }.expand_erf(),
-            }
-        }
-    }
+    Cursor::rewrite(k, |mut c, inst| match c.k.insts[inst].op {
+        _ if !expands(c.k, inst) => c.keep(inst),
+        Op::Split => split(&mut c, inst),
+        Op::Slice(_) => slice(&mut c, inst),
+        Op::Print(_) => print(&mut c, inst),
+        Op::Cast => truth(&mut c, inst),
+        _ => erf(&mut c, inst),
+    });
 }
 
 fn expands(k: &Kernel, inst: Inst) -> bool {
@@ -63,21 +57,23 @@ fn expands(k: &Kernel, inst: Inst) -> bool {
 }
 
 /// Appends the two slices of a tile. The values of the text are then the results of their reshapes.
-fn split(k: &mut Kernel, block: Block, inst: Inst) {
-    let (x, loc) = (k.args(inst)[0], k.insts[inst].loc);
-    for (n, old) in k.results(inst).to_vec().into_iter().enumerate() {
-        let Some(half) = k.ty(old).shape() else { continue };
+fn split(c: &mut Cursor<'_>, inst: Inst) {
+    let x = c.k.args(inst)[0];
+    for (n, old) in c.k.results(inst).to_vec().into_iter().enumerate() {
+        let Type::Tile(elem, half) = c.k.ty(old) else { continue };
         let part = Shape::new(&half.dims().iter().copied().chain([Dim::new(1)]).collect::<Vec<_>>());
         let Some(part) = part else { continue };
         let offsets = half.dims().iter().map(|_| Dim::new(0)).chain([Dim::new(n as u32)]).collect();
-        let elem = k.ty(old).elem();
-        let part = k.append_inst(block, Op::Slice(offsets), &[x], &[Type::Tile(elem, part)], &[], loc);
-        let part = k.result(part);
-        let made = k.append_inst(block, Op::Reshape, &[part], &[k.ty(old)], &[], loc);
-        let new = k.result(made);
-        k.names[new] = k.names[old].clone();
-        rename(k, &[(old, new)]);
+        let part = c.inst(Op::Slice(offsets), &[x], Type::Tile(elem, part));
+        let new = c.inst(Op::Reshape, &[part], c.k.ty(old));
+        takes_place(c.k, old, new);
     }
+}
+
+/// Lets a value have the name and the users of another one.
+fn takes_place(k: &mut Kernel, old: Value, new: Value) {
+    k.names[new] = k.names[old].clone();
+    rename(k, &[(old, new)]);
 }
 
 /// Whether a slice begins or ends between the parts of its extent along a dimension, inside what a thread may hold.
@@ -88,62 +84,45 @@ fn is_across(k: &Kernel, inst: Inst, d: usize) -> bool {
 }
 
 /// Appends a slice whose elements are gathered along the dimensions in which it lies across parts.
-fn slice(k: &mut Kernel, block: Block, inst: Inst) {
-    let Op::Slice(mut from) = k.insts[inst].op.clone() else { return };
-    let (old, mut tile) = (k.result(inst), k.args(inst)[0]);
-    let part = extents(k, old);
-    for d in (0..part.len()).filter(|&d| is_across(k, inst, d)).collect::<Vec<_>>() {
-        tile = gathered(k, (block, inst), tile, d, (from[d], part[d]));
+fn slice(c: &mut Cursor<'_>, inst: Inst) {
+    let Op::Slice(mut from) = c.k.insts[inst].op.clone() else { return };
+    let (old, mut tile) = (c.k.result(inst), c.k.args(inst)[0]);
+    let part = extents(c.k, old);
+    for d in (0..part.len()).filter(|&d| is_across(c.k, inst, d)).collect::<Vec<_>>() {
+        tile = gathered(c, tile, d, (from[d], part[d]));
         from[d] = Dim::new(0);
     }
-    let ty = k.ty(old);
-    let new = append(k, (block, inst), Op::Slice(from), &[tile], ty);
-    k.names[new] = k.names[old].clone();
-    rename(k, &[(old, new)]);
+    let new = c.inst(Op::Slice(from), &[tile], c.k.ty(old));
+    takes_place(c.k, old, new);
 }
 
 /// Appends a gather of so many elements along a dimension, from one on.
-fn gathered(k: &mut Kernel, at: (Block, Inst), tile: Value, d: usize, (from, part): (Dim, u32)) -> Value {
-    let mut dims: Vec<Dim> = extents(k, tile).into_iter().map(Dim::new).collect();
-    dims[d] = Dim::new(part);
-    let shape = Shape::new(&dims).expect("the rank of a tile that is there");
-    let (elem, index) = (k.ty(tile).elem(), Type::Tile(Elem::I32, shape));
-    let place = append(k, at, Op::Iota(d as u8), &[], index);
-    let first = append(k, at, Op::Dim(from), &[], Type::Scalar(Elem::I32));
-    let first = append(k, at, Op::Full, &[first], index);
-    let index = append(k, at, Op::Binary(BinOp::Add), &[place, first], index);
-    append(k, at, Op::Gather(d as u8), &[tile, index], Type::Tile(elem, shape))
-}
-
-/// Appends an instruction at the place of another one.
-fn append(k: &mut Kernel, (block, inst): (Block, Inst), op: Op, args: &[Value], ty: Type) -> Value {
-    let made = k.append_inst(block, op, args, &[ty], &[], k.insts[inst].loc);
-    k.result(made)
+fn gathered(c: &mut Cursor<'_>, tile: Value, d: usize, (from, part): (Dim, u32)) -> Value {
+    let mut dims = extents(c.k, tile);
+    dims[d] = part;
+    let shape = Shape::of(&dims).expect("the rank of a tile that is there");
+    let (elem, index) = (c.k.ty(tile).elem(), Type::Tile(Elem::I32, shape));
+    let place = c.inst(Op::Iota(d as u8), &[], index);
+    let first = c.index(Op::Dim(from), &[]);
+    let index = c.op(BinOp::Add, place, first);
+    c.inst(Op::Gather(d as u8), &[tile, index], Type::Tile(elem, shape))
 }
 
 /// Appends a print of the scalars, and one of each tile with the tiles of its indices.
-fn print(k: &mut Kernel, block: Block, inst: Inst) {
-    let Op::Print(text) = k.insts[inst].op.clone() else { return };
-    let loc = k.insts[inst].loc;
+fn print(c: &mut Cursor<'_>, inst: Inst) {
+    let op = c.k.insts[inst].op.clone();
     let (tiles, scalars): (Vec<Value>, Vec<Value>) =
-        k.args(inst).to_vec().into_iter().partition(|&v| matches!(k.ty(v), Type::Tile(..)));
+        c.k.args(inst).to_vec().into_iter().partition(|&v| matches!(c.k.ty(v), Type::Tile(..)));
     if !scalars.is_empty() {
-        k.append_inst(block, Op::Print(text.clone()), &scalars, &[], &[], loc);
+        c.effect(op.clone(), &scalars);
     }
     for tile in tiles {
-        let Type::Tile(elem, shape) = k.ty(tile) else { continue };
-        let mut args = vec![tile];
-        if matches!(elem, Elem::F16 | Elem::Bf16) {
-            let wide = Type::Tile(Elem::F32, shape);
-            let cast = k.append_inst(block, Op::Cast, &[tile], &[wide], &[], loc);
-            args[0] = k.result(cast);
-        }
-        for d in 0..shape.rank() {
-            let index = Type::Tile(Elem::I32, shape);
-            let iota = k.append_inst(block, Op::Iota(d as u8), &[], &[index], &[], loc);
-            args.push(k.result(iota));
-        }
-        k.append_inst(block, Op::Print(text.clone()), &args, &[], &[], loc);
+        let Type::Tile(elem, shape) = c.k.ty(tile) else { continue };
+        let half = matches!(elem, Elem::F16 | Elem::Bf16);
+        let mut args = vec![if half { c.cast(tile, Elem::F32) } else { tile }];
+        let index = Type::Tile(Elem::I32, shape);
+        args.extend((0..shape.rank()).map(|d| c.inst(Op::Iota(d as u8), &[], index)));
+        c.effect(op.clone(), &args);
     }
 }
 
@@ -158,80 +137,59 @@ fn is_truth(k: &Kernel, inst: Inst) -> bool {
     from.shape().is_some() && (from.elem() == Elem::Bool) != (to.elem() == Elem::Bool)
 }
 
-/// An instruction that becomes several, at the end of a block.
-struct Steps<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    inst: Inst,
+/// Appends a selection, and the cast of its numbers; or a comparison.
+fn truth(c: &mut Cursor<'_>, inst: Inst) {
+    let (x, given) = (c.k.args(inst)[0], c.k.ty(c.k.result(inst)));
+    let number = |elem: Elem, n: i64| if elem.is_float() { Op::Float(n as f64) } else { Op::Int(n) };
+    if given.elem() == Elem::Bool {
+        let elem = c.k.ty(x).elem();
+        let zero = c.inst(number(elem, 0), &[], Type::Scalar(elem));
+        return finish(c, inst, Op::Compare(CmpOp::Ne), &[x, zero]);
+    }
+    let wide = if given.elem().is_float() { Elem::F32 } else { Elem::I32 };
+    let ones = c.constant(number(wide, 1), with_elem(given, wide));
+    let zero = c.inst(number(wide, 0), &[], Type::Scalar(wide));
+    if given.elem() == wide {
+        return finish(c, inst, Op::Select, &[x, ones, zero]);
+    }
+    let numbers = c.select(x, ones, zero);
+    finish(c, inst, Op::Cast, &[numbers]);
 }
 
-impl Steps<'_> {
-    /// Appends a selection, and the cast of its numbers; or a comparison.
-    fn expand_truth(&mut self) {
-        let (x, given) = (self.k.args(self.inst)[0], self.k.ty(self.k.result(self.inst)));
-        if given.elem() == Elem::Bool {
-            let zero = match self.k.ty(x).elem() {
-                elem if elem.is_float() => self.push(Op::Float(0.0), &[], Type::Scalar(elem)),
-                elem => self.push(Op::Int(0), &[], Type::Scalar(elem)),
-            };
-            return self.finish(Op::Compare(CmpOp::Ne), &[x, zero]);
-        }
-        let wide = if given.elem().is_float() { Elem::F32 } else { Elem::I32 };
-        let number = |n: f64| if wide == Elem::F32 { Op::Float(n) } else { Op::Int(n as i64) };
-        let [one, zero] = [1.0, 0.0].map(|n| self.push(number(n), &[], Type::Scalar(wide)));
-        let ones = self.push(Op::Full, &[one], with_elem(given, wide));
-        if given.elem() == wide {
-            return self.finish(Op::Select, &[x, ones, zero]);
-        }
-        let numbers = self.push(Op::Select, &[x, ones, zero], with_elem(given, wide));
-        self.finish(Op::Cast, &[numbers]);
+/// Appends the arithmetic of an `erf`.
+fn erf(c: &mut Cursor<'_>, inst: Inst) {
+    let given = c.k.ty(c.k.result(inst)).elem();
+    let x = c.cast(c.k.args(inst)[0], Elem::F32);
+    let ty = c.k.ty(x);
+    let magnitude = c.inst(Op::Unary(UnOp::Abs), &[x], ty);
+    let power = polynomial(c, magnitude);
+    let rest = c.inst(Op::Unary(UnOp::Exp2), &[power], ty);
+    let one = c.float(Elem::F32, 1.0);
+    let positive = c.op(BinOp::Sub, one, rest);
+    let negative = c.inst(Op::Unary(UnOp::Neg), &[positive], ty);
+    let zero = c.float(Elem::F32, 0.0);
+    let below = c.compare(CmpOp::Lt, x, zero);
+    if given == Elem::F32 {
+        return finish(c, inst, Op::Select, &[below, negative, positive]);
     }
+    let wide = c.select(below, negative, positive);
+    finish(c, inst, Op::Cast, &[wide]);
+}
 
-    /// Appends the arithmetic. The instruction itself becomes its last step, so names and attributes stay.
-    fn expand_erf(&mut self) {
-        let arg = self.k.args(self.inst)[0];
-        let given = self.k.ty(self.k.result(self.inst));
-        let ty = with_elem(given, Elem::F32);
-        let x = if given == ty { arg } else { self.push(Op::Cast, &[arg], ty) };
-        let magnitude = self.push(Op::Unary(UnOp::Abs), &[x], ty);
-        let power = self.polynomial(magnitude, ty);
-        let rest = self.push(Op::Unary(UnOp::Exp2), &[power], ty);
-        let one = self.number(1.0);
-        let positive = self.push(Op::Binary(BinOp::Sub), &[one, rest], ty);
-        let negative = self.push(Op::Unary(UnOp::Neg), &[positive], ty);
-        let zero = self.number(0.0);
-        let below = self.push(Op::Compare(CmpOp::Lt), &[x, zero], with_elem(given, Elem::Bool));
-        if given == ty {
-            self.finish(Op::Select, &[below, negative, positive]);
-        } else {
-            let wide = self.push(Op::Select, &[below, negative, positive], ty);
-            self.finish(Op::Cast, &[wide]);
-        }
+/// The polynomial of `LOG2_ERFC` times the argument, by Horner's rule.
+fn polynomial(c: &mut Cursor<'_>, a: Value) -> Value {
+    let ty = c.k.ty(a);
+    let mut sum = c.float(Elem::F32, LOG2_ERFC[0]);
+    for &x in &LOG2_ERFC[1..] {
+        let x = c.float(Elem::F32, x);
+        sum = c.inst(Op::Fma, &[sum, a, x], ty);
     }
+    c.op(BinOp::Mul, sum, a)
+}
 
-    /// The polynomial of `LOG2_ERFC` times the argument, by Horner's rule.
-    fn polynomial(&mut self, a: Value, ty: Type) -> Value {
-        let mut sum = self.number(LOG2_ERFC[0]);
-        for &c in &LOG2_ERFC[1..] {
-            let c = self.number(c);
-            sum = self.push(Op::Fma, &[sum, a, c], ty);
-        }
-        self.push(Op::Binary(BinOp::Mul), &[sum, a], ty)
-    }
-
-    fn number(&mut self, x: f64) -> Value {
-        self.push(Op::Float(x), &[], Type::Scalar(Elem::F32))
-    }
-
-    fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let loc = self.k.insts[self.inst].loc;
-        let made = self.k.append_inst(self.block, op, args, &[ty], &[], loc);
-        self.k.result(made)
-    }
-
-    fn finish(&mut self, op: Op, args: &[Value]) {
-        self.k.insts[self.inst].op = op;
-        self.k.insts[self.inst].args = ValueList::from_slice(args, &mut self.k.pool);
-        self.k.blocks[self.block].insts.push(self.inst);
-    }
+/// The instruction itself becomes the last step, so names and attributes stay.
+fn finish(c: &mut Cursor<'_>, inst: Inst, op: Op, args: &[Value]) {
+    c.k.insts[inst].op = op;
+    c.k.set_args(inst, args);
+    c.keep(inst);
 }

@@ -14,11 +14,12 @@
 mod along;
 mod quotient;
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use crate::takes::is_long;
 use crate::tiles::with_elem;
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueDef, ValueList};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// A word, and a scalar of two.
@@ -36,24 +37,19 @@ pub fn do_expand_long(k: &mut Kernel) {
         return;
     }
     let mut words = FxHashMap::default();
-    for block in k.blocks.keys().collect::<Vec<_>>() {
-        for inst in std::mem::take(&mut k.blocks[block].insts) {
-            let loc = k.insts[inst].loc;
-            let computes = computes(k, inst);
-            let mut e = Expand { k, block, loc, words: &mut words };
-            if !computes || e.expand(inst).is_none() {
-                k.blocks[block].insts.push(inst);
-            }
+    Cursor::rewrite(k, |c, inst| {
+        let computes = computes(c.k, inst);
+        let mut e = Expand { c, words: &mut words };
+        if !computes || e.expand(inst).is_none() {
+            e.c.keep(inst);
         }
-    }
+    });
     do_drop_unused(k);
 }
 
 /// Appends to a block.
 struct Expand<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    loc: Loc,
+    c: Cursor<'k>,
     /// Words of values that were made of words.
     words: &'k mut FxHashMap<Value, Words>,
 }
@@ -61,9 +57,9 @@ struct Expand<'k> {
 impl Expand<'_> {
     /// Writes an instruction with words; `None` if there is no form for it.
     fn expand(&mut self, inst: Inst) -> Option<()> {
-        let args = self.k.args(inst).to_vec();
-        let results = self.k.results(inst).to_vec();
-        match (self.k.insts[inst].op.clone(), &results[..]) {
+        let args = self.c.k.args(inst).to_vec();
+        let results = self.c.k.results(inst).to_vec();
+        match (self.c.k.insts[inst].op.clone(), &results[..]) {
             (Op::Compare(cmp), &[result]) => self.compared(cmp, &args, result),
             (Op::Reduce(op, d), &[result]) => self.reduce(op, d, args[0], result),
             (Op::Split, &[one, other]) => self.split(args[0], [one, other]),
@@ -78,7 +74,7 @@ impl Expand<'_> {
 
     /// The words of a result with one element for each element.
     fn elements(&mut self, op: &Op, args: &[Value], result: Value) -> Option<Words> {
-        let ty = self.k.ty(result);
+        let ty = self.c.k.ty(result);
         if !is_long(ty.elem()) {
             return None;
         }
@@ -115,17 +111,18 @@ impl Expand<'_> {
     }
 
     fn compared(&mut self, cmp: CmpOp, args: &[Value], result: Value) -> Option<()> {
-        let (ty, signed) = (self.k.ty(result), self.k.ty(args[0]).elem().is_signed());
+        let (ty, signed) = (self.c.k.ty(result), self.c.k.ty(args[0]).elem().is_signed());
         let [x, y] = [self.words(args[0], ty), self.words(args[1], ty)];
         let holds = self.compare(cmp, x, y, signed);
         self.becomes(result, holds)
     }
 
     fn split(&mut self, x: Value, results: [Value; 2]) -> Option<()> {
-        let types = [with_elem(self.k.ty(results[0]), U32); 2];
+        let types = [with_elem(self.c.k.ty(results[0]), U32); 2];
         let [low, high] = self.own_words(x).map(|w| {
-            let made = self.k.append_inst(self.block, Op::Split, &[w], &types, &[], self.loc);
-            self.k.results(made).to_vec()
+            let Cursor { k, block, loc } = &mut self.c;
+            let made = k.append_inst(*block, Op::Split, &[w], &types, &[], *loc);
+            k.results(made).to_vec()
         });
         results.into_iter().enumerate().for_each(|(n, r)| self.packs(r, [low[n], high[n]]));
         Some(())
@@ -137,7 +134,7 @@ impl Expand<'_> {
             BinOp::Sub => self.difference(x, y),
             BinOp::Mul => self.product(x, y),
             BinOp::MulHi => self.high_product(x, y, signed),
-            BinOp::And | BinOp::Or | BinOp::Xor => [0, 1].map(|n| self.op(op, x[n], y[n])),
+            BinOp::And | BinOp::Or | BinOp::Xor => [0, 1].map(|n| self.c.op(op, x[n], y[n])),
             BinOp::Min | BinOp::Max => {
                 let cmp = if op == BinOp::Min { CmpOp::Lt } else { CmpOp::Gt };
                 let first = self.compare(cmp, x, y, signed);
@@ -159,35 +156,35 @@ impl Expand<'_> {
     }
 
     fn sum(&mut self, x: Words, y: Words) -> Words {
-        let low = self.op(BinOp::Add, x[0], y[0]);
+        let low = self.c.op(BinOp::Add, x[0], y[0]);
         let carry = self.below(low, x[0]);
-        let high = self.op(BinOp::Add, x[1], y[1]);
-        [low, self.op(BinOp::Add, high, carry)]
+        let high = self.c.op(BinOp::Add, x[1], y[1]);
+        [low, self.c.op(BinOp::Add, high, carry)]
     }
 
     fn difference(&mut self, x: Words, y: Words) -> Words {
-        let low = self.op(BinOp::Sub, x[0], y[0]);
+        let low = self.c.op(BinOp::Sub, x[0], y[0]);
         let borrow = self.below(x[0], y[0]);
-        let high = self.op(BinOp::Sub, x[1], y[1]);
-        [low, self.op(BinOp::Sub, high, borrow)]
+        let high = self.c.op(BinOp::Sub, x[1], y[1]);
+        [low, self.c.op(BinOp::Sub, high, borrow)]
     }
 
     /// The product of two words, in two.
     fn whole_product(&mut self, x: Value, y: Value) -> Words {
-        [self.op(BinOp::Mul, x, y), self.op(BinOp::MulHi, x, y)]
+        [self.c.op(BinOp::Mul, x, y), self.c.op(BinOp::MulHi, x, y)]
     }
 
     fn product(&mut self, x: Words, y: Words) -> Words {
         let [low, high] = self.whole_product(x[0], y[0]);
-        let [a, b] = [(x[0], y[1]), (x[1], y[0])].map(|(x, y)| self.op(BinOp::Mul, x, y));
-        let both = self.op(BinOp::Add, a, b);
-        [low, self.op(BinOp::Add, high, both)]
+        let [a, b] = [(x[0], y[1]), (x[1], y[0])].map(|(x, y)| self.c.op(BinOp::Mul, x, y));
+        let both = self.c.op(BinOp::Add, a, b);
+        [low, self.c.op(BinOp::Add, high, both)]
     }
 
     /// The upper half of 128 bits: of words without signs, less the other factor for each negative one.
     fn high_product(&mut self, x: Words, y: Words, signed: bool) -> Words {
         let zero = self.number(0, x[0]);
-        let carried = self.op(BinOp::MulHi, x[0], y[0]);
+        let carried = self.c.op(BinOp::MulHi, x[0], y[0]);
         let [a, b] = [(x[0], y[1]), (x[1], y[0])].map(|(x, y)| self.whole_product(x, y));
         let middle = self.sum([a[0], zero], [b[0], zero]);
         let middle = self.sum(middle, [carried, zero]);
@@ -212,15 +209,15 @@ impl Expand<'_> {
     /// The number of bits to shift by in one word: 64 where it is more than a word holds.
     fn amount(&mut self, y: Words) -> Value {
         let [zero, most] = [0, 64].map(|n| self.number(n, y[0]));
-        let large = self.test(CmpOp::Ne, y[1], zero);
-        self.select(large, most, y[0])
+        let large = self.c.compare(CmpOp::Ne, y[1], zero);
+        self.c.select(large, most, y[0])
     }
 
     /// Words shifted by more than they have are 0, so that of `32 - n` and `n - 32` bits one gives nothing.
     fn shifted_left(&mut self, x: Words, n: Value) -> Words {
         let (from_low, beyond) = self.across(n);
         let parts = [(BinOp::Shl, x[1], n), (BinOp::Shr, x[0], from_low), (BinOp::Shl, x[0], beyond)];
-        [self.op(BinOp::Shl, x[0], n), self.any_bits(parts)]
+        [self.c.op(BinOp::Shl, x[0], n), self.any_bits(parts)]
     }
 
     fn shifted_right(&mut self, x: Words, n: Value, signed: bool) -> Words {
@@ -228,31 +225,31 @@ impl Expand<'_> {
         let parts = [(BinOp::Shr, x[0], n), (BinOp::Shl, x[1], from_high)];
         if !signed {
             let low = self.any_bits([parts[0], parts[1], (BinOp::Shr, x[1], beyond)]);
-            return [low, self.op(BinOp::Shr, x[1], n)];
+            return [low, self.c.op(BinOp::Shr, x[1], n)];
         }
         // Of a signed word the sign is left.
         let near = self.any_bits(parts);
         let far = self.arithmetic_shift(x[1], beyond);
         let word = self.number(32, n);
-        let is_near = self.test(CmpOp::Lt, n, word);
-        [self.select(is_near, near, far), self.arithmetic_shift(x[1], n)]
+        let is_near = self.c.compare(CmpOp::Lt, n, word);
+        [self.c.select(is_near, near, far), self.arithmetic_shift(x[1], n)]
     }
 
     /// `32 - n` and `n - 32`.
     fn across(&mut self, n: Value) -> (Value, Value) {
         let word = self.number(32, n);
-        (self.op(BinOp::Sub, word, n), self.op(BinOp::Sub, n, word))
+        (self.c.op(BinOp::Sub, word, n), self.c.op(BinOp::Sub, n, word))
     }
 
     fn any_bits<const N: usize>(&mut self, parts: [(BinOp, Value, Value); N]) -> Value {
-        let parts = parts.map(|(op, x, n)| self.op(op, x, n));
-        parts[1..].iter().fold(parts[0], |all, &part| self.op(BinOp::Or, all, part))
+        let parts = parts.map(|(op, x, n)| self.c.op(op, x, n));
+        parts[1..].iter().fold(parts[0], |all, &part| self.c.op(BinOp::Or, all, part))
     }
 
     fn arithmetic_shift(&mut self, x: Value, n: Value) -> Value {
-        let [x, n] = [x, n].map(|v| self.cast(v, Elem::I32));
-        let shifted = self.op(BinOp::Shr, x, n);
-        self.cast(shifted, U32)
+        let [x, n] = [x, n].map(|v| self.c.cast(v, Elem::I32));
+        let shifted = self.c.op(BinOp::Shr, x, n);
+        self.c.cast(shifted, U32)
     }
 
     fn compare(&mut self, cmp: CmpOp, x: Words, y: Words, signed: bool) -> Value {
@@ -261,19 +258,19 @@ impl Expand<'_> {
             CmpOp::Ge => (CmpOp::Le, y, x),
             other => (other, x, y),
         };
-        let low = self.test(cmp, x[0], y[0]);
+        let low = self.c.compare(cmp, x[0], y[0]);
         match cmp {
             CmpOp::Eq | CmpOp::Ne => {
-                let high = self.test(cmp, x[1], y[1]);
-                self.op(if cmp == CmpOp::Eq { BinOp::And } else { BinOp::Or }, low, high)
+                let high = self.c.compare(cmp, x[1], y[1]);
+                self.c.op(if cmp == CmpOp::Eq { BinOp::And } else { BinOp::Or }, low, high)
             }
             _ => {
                 let sign = if signed { Elem::I32 } else { U32 };
-                let [a, b] = [x[1], y[1]].map(|w| self.cast(w, sign));
-                let less = self.test(CmpOp::Lt, a, b);
-                let equal = self.test(CmpOp::Eq, x[1], y[1]);
-                let low = self.op(BinOp::And, equal, low);
-                self.op(BinOp::Or, less, low)
+                let [a, b] = [x[1], y[1]].map(|w| self.c.cast(w, sign));
+                let less = self.c.compare(CmpOp::Lt, a, b);
+                let equal = self.c.compare(CmpOp::Eq, x[1], y[1]);
+                let low = self.c.op(BinOp::And, equal, low);
+                self.c.op(BinOp::Or, less, low)
             }
         }
     }
@@ -281,27 +278,27 @@ impl Expand<'_> {
     /// The words of a tile, or of a scalar as a tile of this shape.
     fn words(&mut self, v: Value, shape: Type) -> Words {
         let ty = with_elem(shape, U32);
-        if let Some(&known) = self.words.get(&v).filter(|_| matches!(self.k.ty(v), Type::Tile(..))) {
+        if let Some(&known) = self.words.get(&v).filter(|_| matches!(self.c.k.ty(v), Type::Tile(..))) {
             return known;
         }
-        let full = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Full));
-        match (self.k.ty(v), full) {
+        let full = self.c.k.def(v).filter(|&d| matches!(self.c.k.insts[d].op, Op::Full));
+        match (self.c.k.ty(v), full) {
             (Type::Scalar(_), _) => self.scalar_words(v, ty),
-            (_, Some(full)) => self.scalar_words(self.k.args(full)[0], ty),
+            (_, Some(full)) => self.scalar_words(self.c.k.args(full)[0], ty),
             _ => self.taken_apart(v),
         }
     }
 
     fn own_words(&mut self, v: Value) -> Words {
-        self.words(v, self.k.ty(v))
+        self.words(v, self.c.k.ty(v))
     }
 
     /// The words of a scalar, as tiles of this shape.
     fn scalar_words(&mut self, v: Value, ty: Type) -> Words {
         if let Some(&known) = self.words.get(&v) {
-            return known.map(|w| self.make(Op::Full, &[w], ty));
+            return known.map(|w| self.c.inst(Op::Full, &[w], ty));
         }
-        if let Some(c) = self.k.int_const(v) {
+        if let Some(c) = self.c.k.int_const(v) {
             return [c, c >> 32].map(|c| self.full(i64::from(c as u32), ty));
         }
         let parts = match self.widened(v) {
@@ -309,21 +306,21 @@ impl Expand<'_> {
             None => self.parts_of_scalar(v),
         };
         parts.map(|w| {
-            let w = self.cast(w, U32);
-            self.make(Op::Full, &[w], ty)
+            let w = self.c.cast(w, U32);
+            self.c.inst(Op::Full, &[w], ty)
         })
     }
 
     /// The number of 32 bits that a scalar was, and the word of its sign.
     fn widened(&mut self, v: Value) -> Option<[Value; 2]> {
-        let cast = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Cast))?;
-        let from = self.k.args(cast)[0];
-        let sign = match self.k.ty(from) {
+        let cast = self.c.k.def(v).filter(|&d| matches!(self.c.k.insts[d].op, Op::Cast))?;
+        let from = self.c.k.args(cast)[0];
+        let sign = match self.c.k.ty(from) {
             Type::Scalar(Elem::Int(32)) => {
-                let bits = self.make(Op::Int(31), &[], Type::Scalar(Elem::I32));
-                self.make(Op::Binary(BinOp::Shr), &[from, bits], Type::Scalar(Elem::I32))
+                let bits = self.c.inst(Op::Int(31), &[], Type::Scalar(Elem::I32));
+                self.c.inst(Op::Binary(BinOp::Shr), &[from, bits], Type::Scalar(Elem::I32))
             }
-            Type::Scalar(U32) => self.make(Op::Int(0), &[], Type::Scalar(U32)),
+            Type::Scalar(U32) => self.c.inst(Op::Int(0), &[], Type::Scalar(U32)),
             _ => return None,
         };
         Some([from, sign])
@@ -331,111 +328,77 @@ impl Expand<'_> {
 
     /// The words of a scalar that is no cast: loaded, computed, or an argument.
     fn parts_of_scalar(&mut self, v: Value) -> [Value; 2] {
-        let ty = self.k.ty(v);
-        let word = self.make(Op::Int(32), &[], ty);
-        [v, self.make(Op::Binary(BinOp::Shr), &[v, word], ty)]
+        let ty = self.c.k.ty(v);
+        let word = self.c.inst(Op::Int(32), &[], ty);
+        [v, self.c.inst(Op::Binary(BinOp::Shr), &[v, word], ty)]
     }
 
     fn taken_apart(&mut self, v: Value) -> Words {
-        let ty = self.k.ty(v);
+        let ty = self.c.k.ty(v);
         let word = self.full(32, ty);
-        let above = self.make(Op::Binary(BinOp::Shr), &[v, word], ty);
-        [self.cast(v, U32), self.cast(above, U32)]
+        let above = self.c.inst(Op::Binary(BinOp::Shr), &[v, word], ty);
+        [self.c.cast(v, U32), self.c.cast(above, U32)]
     }
 
     /// Lets an old result be made of these words.
     fn packs(&mut self, result: Value, words: Words) {
         self.words.insert(result, words);
-        let ty = self.k.ty(result);
+        let ty = self.c.k.ty(result);
         if let Type::Scalar(elem) = ty {
             return self.packs_scalar(result, elem, words);
         }
-        let [low, high] = words.map(|w| self.make(Op::Cast, &[w], ty));
+        let [low, high] = words.map(|w| self.c.inst(Op::Cast, &[w], ty));
         let word = self.full(32, ty);
-        let above = self.make(Op::Binary(BinOp::Shl), &[high, word], ty);
-        self.defines(result, Op::Binary(BinOp::Or), &[above, low]);
+        let above = self.c.inst(Op::Binary(BinOp::Shl), &[high, word], ty);
+        self.c.define(result, Op::Binary(BinOp::Or), &[above, low]);
     }
 
     /// A scalar has sums and products.
     fn packs_scalar(&mut self, result: Value, elem: Elem, words: Words) {
-        let [low, high] = words.map(|w| self.make(Op::Cast, &[w], LONG));
-        let word = self.make(Op::Int(1 << 32), &[], LONG);
-        let above = self.make(Op::Binary(BinOp::Mul), &[high, word], LONG);
+        let [low, high] = words.map(|w| self.c.inst(Op::Cast, &[w], LONG));
+        let word = self.c.inst(Op::Int(1 << 32), &[], LONG);
+        let above = self.c.inst(Op::Binary(BinOp::Mul), &[high, word], LONG);
         if elem.is_signed() {
-            return self.defines(result, Op::Binary(BinOp::Add), &[above, low]);
+            return self.c.define(result, Op::Binary(BinOp::Add), &[above, low]);
         }
-        let both = self.make(Op::Binary(BinOp::Add), &[above, low], LONG);
-        self.defines(result, Op::Cast, &[both]);
-    }
-
-    /// Lets an old result be the result of a new instruction.
-    fn defines(&mut self, result: Value, op: Op, args: &[Value]) {
-        let made = self.k.append_inst(self.block, op, args, &[], &[], self.loc);
-        self.k.insts[made].results = ValueList::from_slice(&[result], &mut self.k.pool);
-        self.k.values[result].def = ValueDef::Result(made, 0);
+        let both = self.c.inst(Op::Binary(BinOp::Add), &[above, low], LONG);
+        self.c.define(result, Op::Cast, &[both]);
     }
 
     /// Lets an old result be what was made last.
     fn becomes(&mut self, result: Value, made: Value) -> Option<()> {
-        let def = self.k.def(made)?;
-        self.k.insts[def].results = ValueList::from_slice(&[result], &mut self.k.pool);
-        self.k.values[result].def = ValueDef::Result(def, 0);
+        let def = self.c.k.def(made)?;
+        self.c.k.set_result(def, result);
         Some(())
-    }
-
-    fn make(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let made = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
-        self.k.result(made)
     }
 
     /// The operation on words, with a result of the old one's shape.
     fn like(&mut self, op: &Op, args: &[Value], result: Value) -> Value {
-        let ty = with_elem(self.k.ty(result), U32);
-        self.make(op.clone(), args, ty)
-    }
-
-    fn op(&mut self, op: BinOp, x: Value, y: Value) -> Value {
-        let ty = self.k.ty(x);
-        self.make(Op::Binary(op), &[x, y], ty)
+        let ty = with_elem(self.c.k.ty(result), U32);
+        self.c.inst(op.clone(), args, ty)
     }
 
     fn unary(&mut self, op: UnOp, x: Value) -> Value {
-        let ty = self.k.ty(x);
-        self.make(Op::Unary(op), &[x], ty)
-    }
-
-    fn cast(&mut self, x: Value, to: Elem) -> Value {
-        let ty = self.k.ty(x);
-        if ty.elem() == to { x } else { self.make(Op::Cast, &[x], with_elem(ty, to)) }
-    }
-
-    fn test(&mut self, cmp: CmpOp, x: Value, y: Value) -> Value {
-        let ty = with_elem(self.k.ty(x), Elem::Bool);
-        self.make(Op::Compare(cmp), &[x, y], ty)
-    }
-
-    fn select(&mut self, condition: Value, x: Value, y: Value) -> Value {
-        let ty = self.k.ty(x);
-        self.make(Op::Select, &[condition, x, y], ty)
+        let ty = self.c.k.ty(x);
+        self.c.inst(Op::Unary(op), &[x], ty)
     }
 
     fn choose(&mut self, condition: Value, x: Words, y: Words) -> Words {
-        [0, 1].map(|n| self.select(condition, x[n], y[n]))
+        [0, 1].map(|n| self.c.select(condition, x[n], y[n]))
     }
 
     /// 1 where `x < y`, else 0.
     fn below(&mut self, x: Value, y: Value) -> Value {
-        let (less, [one, zero]) = (self.test(CmpOp::Lt, x, y), [1, 0].map(|n| self.number(n, x)));
-        self.select(less, one, zero)
+        let (less, [one, zero]) = (self.c.compare(CmpOp::Lt, x, y), [1, 0].map(|n| self.number(n, x)));
+        self.c.select(less, one, zero)
     }
 
     /// A word in every element of a tile of the same shape.
     fn number(&mut self, n: i64, like: Value) -> Value {
-        self.full(n, with_elem(self.k.ty(like), U32))
+        self.full(n, with_elem(self.c.k.ty(like), U32))
     }
 
     fn full(&mut self, n: i64, ty: Type) -> Value {
-        let scalar = self.make(Op::Int(n), &[], Type::Scalar(ty.elem()));
-        if matches!(ty, Type::Scalar(_)) { scalar } else { self.make(Op::Full, &[scalar], ty) }
+        self.c.constant(Op::Int(n), ty)
     }
 }

@@ -6,10 +6,9 @@
 //!
 //! Slices of a loop take a dimension of their own, and a launch has three.
 
+use super::cursor::Cursor;
 use super::persist::name_grid;
-use super::scalar_ops::scalar;
 use rustc_hash::FxHashSet;
-use warplift_ir::entity::EntityList;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Value};
 
 /// Folds the last two of three dimensions. Other grids stay.
@@ -18,8 +17,8 @@ pub(super) fn do_fold_grid(k: &mut Kernel) {
     name_grid(k);
     extents_first(k);
     let entry = k.entry;
-    let both = scalar(k, entry, Op::Binary(BinOp::Mul), &[columns, layers]);
-    let index = scalar(k, entry, Op::BlockIndex(1), &[]);
+    let both = Cursor::at_end(k, entry).op(BinOp::Mul, columns, layers);
+    let index = Cursor::at_end(k, entry).index(Op::BlockIndex(1), &[]);
     let list = &mut k.blocks[entry].insts;
     let made = list.split_off(list.len() - 2);
     let at = behind(k, &[columns, layers]);
@@ -31,7 +30,7 @@ pub(super) fn do_fold_grid(k: &mut Kernel) {
             _ => continue,
         };
         k.insts[inst].op = Op::Binary(op);
-        k.insts[inst].args = EntityList::from_slice(&[index, columns], &mut k.pool);
+        k.set_args(inst, &[index, columns]);
     }
     k.grid = vec![rows, both];
 }

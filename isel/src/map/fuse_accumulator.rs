@@ -9,9 +9,10 @@
 //! fused product is rounded before it is added. Only accumulators that a loop carries are fused: another tile (a
 //! mask, a loaded tile) may be ready later than the MMA, which need not wait for it.
 
+use super::cursor::Cursor;
 use crate::tiles::constant;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueDef, ValueList};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueDef};
 
 /// A fusion: the addition, and the MMA that replaces it.
 struct Fusion {
@@ -67,23 +68,19 @@ fn is_carried(k: &Kernel, block: Block, v: Value, seen: &mut FxHashSet<Value>) -
 
 /// The MMA takes the place of the addition.
 fn join(k: &mut Kernel, block: Block, fusion: &Fusion) {
-    let (d, loc) = (k.result(fusion.product), k.insts[fusion.sum].loc);
+    let d = k.result(fusion.product);
     let args = k.args(fusion.sum).to_vec();
     let others: Vec<Value> = args.into_iter().filter(|&v| v != d).collect();
     let old = std::mem::take(&mut k.blocks[block].insts);
     for inst in old.into_iter().filter(|&i| i != fusion.product) {
         if inst == fusion.sum {
             let onto = match others[..] {
-                [x, y] => {
-                    let ty = k.ty(d);
-                    let product = k.append_inst(block, Op::Binary(BinOp::Mul), &[x, y], &[ty], &[], loc);
-                    k.result(product)
-                }
+                [x, y] => Cursor::at_end(k, block).like(inst).op(BinOp::Mul, x, y),
                 _ => others[0],
             };
             let factors = [onto, k.args(fusion.product)[1], k.args(fusion.product)[2]];
             k.insts[inst].op = k.insts[fusion.product].op.clone();
-            k.insts[inst].args = ValueList::from_slice(&factors, &mut k.pool);
+            k.set_args(inst, &factors);
         }
         k.blocks[block].insts.push(inst);
     }

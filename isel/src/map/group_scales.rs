@@ -12,20 +12,17 @@
 //! Scalars of the same iterations come along, and products of scales are computed for the whole group.
 
 use super::MapContext;
-use super::loops::block_of;
+use super::cursor::{Cursor, I32};
 use super::persist::fresh_name;
 use super::prefetch_next_tile::copy;
 use super::prefetch_scales::{depends, scales};
-use super::scalar_ops::{I32, ScalarOps, scalar};
 use crate::facts::is_multiple;
 use crate::feature::Ways;
-use crate::tiles::{acquired, array, program_order, unit_dim, users};
+use crate::tiles::{acquired, array, extents, program_order, unit_dim, users};
 use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
-use warplift_ir::tile::{
-    BinOp, Block, CmpOp, Dim, Inst, Kernel, Loc, LoopMapping, Op, Shape, Type, Value, ValueList, Way,
-};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value, Way};
 use warplift_ir::types::Elem;
 
 /// The least bits of a row of a box.
@@ -194,7 +191,7 @@ impl Group {
         let loc = k.insts[self.looped].loc;
         let types: Vec<Type> = k.results(self.looped).iter().map(|&r| k.ty(r)).collect();
         let outer = k.blocks.push(Default::default());
-        let group = k.append_param(outer, I32[0]);
+        let group = k.append_param(outer, I32);
         k.names[group] = fresh_name(k, "group");
         let held: Vec<Value> = types.iter().map(|&ty| k.append_param(outer, ty)).collect();
         let (bounds, start) = self.bounds(k, outer, group);
@@ -215,7 +212,7 @@ impl Group {
     fn bounds(&self, k: &mut Kernel, outer: Block, group: Value) -> ([Value; 3], Value) {
         let [low, high] = [k.args(self.looped)[0], k.args(self.looped)[1]];
         let whole = [low, high].map(|bound| is_multiple(k, bound, self.size.into()));
-        let mut s = ScalarOps { k, block: outer };
+        let mut s = Cursor::at_end(k, outer);
         let start = s.with(BinOp::Mul, group, self.size.into());
         let left = if whole[1] {
             s.int(self.size.into())
@@ -230,15 +227,12 @@ impl Group {
 
     /// The outer loop counts groups.
     fn count_groups(&self, k: &mut Kernel) {
-        let around = block_of(k, self.looped);
-        let at = k.blocks[around].insts.iter().position(|&i| i == self.looped).unwrap_or(0);
-        let behind = k.blocks[around].insts.split_off(at);
         let mut args = k.args(self.looped).to_vec();
-        let mut s = ScalarOps { k, block: around };
-        args[0] = s.with(BinOp::Shr, args[0], self.size.ilog2().into());
-        args[1] = s.with(BinOp::CeilDiv, args[1], self.size.into());
-        k.insts[self.looped].args = ValueList::from_slice(&args, &mut k.pool);
-        k.blocks[around].insts.extend(behind);
+        Cursor::before(k, self.looped, |c| {
+            args[0] = c.with(BinOp::Shr, args[0], self.size.ilog2().into());
+            args[1] = c.with(BinOp::CeilDiv, args[1], self.size.into());
+        });
+        k.set_args(self.looped, &args);
     }
 
     /// Loads the boxes of a group whose first iteration is given. By the values of the scales.
@@ -256,7 +250,7 @@ impl Group {
             let Some(ty) = scale.tile(k, self.size) else { continue };
             let loc = k.insts[load].loc;
             let tile = *made.entry((args.clone(), step)).or_insert_with(|| {
-                args[1 + along] = ScalarOps { k, block: outer }.with(BinOp::Mul, start, step.into());
+                args[1 + along] = Cursor::at_end(k, outer).with(BinOp::Mul, start, step.into());
                 let made = k.append_inst(outer, Op::Load, &args, &[ty], &[], loc);
                 if let Some(window) = Window::of(k, args[0]) {
                     k.attrs[window.whole].array.way = Way::Staged;
@@ -279,10 +273,10 @@ impl Group {
             }
             let (Some(&a), Some(&b)) = (grouped.get(&x), grouped.get(&y)) else { continue };
             let Some(ty) = wider(k, a, b) else { continue };
-            let loc = k.insts[inst].loc;
-            let [x, y] = [a, b].map(|g| widened(k, outer, g.tile, ty, loc));
-            let product = k.append_inst(outer, Op::Binary(BinOp::Mul), &[x, y], &[ty], &[], loc);
-            grouped.insert(k.result(inst), Grouped { tile: k.result(product), ..a });
+            let mut c = Cursor::at_end(k, outer).like(inst);
+            let [x, y] = [a, b].map(|g| c.broadcast(g.tile, ty));
+            let tile = c.op(BinOp::Mul, x, y);
+            grouped.insert(k.result(inst), Grouped { tile, ..a });
         }
     }
 
@@ -294,20 +288,18 @@ impl Group {
             if k.results(inst).iter().any(|r| grouped.contains_key(r)) {
                 continue;
             }
-            let (loc, shape) = (k.insts[inst].loc, k.results(inst).first().and_then(|&r| k.ty(r).shape()));
+            let shape = k.results(inst).first().and_then(|&r| k.ty(r).shape());
             let mut args = k.args(inst).to_vec();
             for arg in &mut args {
                 let Some(&g) = grouped.get(arg) else { continue };
-                let select = || Select { k: &mut *k, block: self.body, counter, size: self.size, loc }.one(g);
-                let one = *chosen.entry(*arg).or_insert_with(select);
-                *arg = match (k.ty(*arg), shape) {
-                    (Type::Scalar(elem), Some(shape)) => {
-                        widened(k, self.body, one, Type::Tile(elem, shape), loc)
-                    }
+                let mut c = Cursor::at_end(k, self.body).like(inst);
+                let one = *chosen.entry(*arg).or_insert_with(|| selected(&mut c, g, counter, self.size));
+                *arg = match (c.k.ty(*arg), shape) {
+                    (Type::Scalar(elem), Some(shape)) => c.broadcast(one, Type::Tile(elem, shape)),
                     _ => one,
                 };
             }
-            k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+            k.set_args(inst, &args);
             k.blocks[self.body].insts.push(inst);
         }
     }
@@ -322,63 +314,25 @@ fn wider(k: &Kernel, a: Grouped, b: Grouped) -> Option<Type> {
     (alike && floats).then(|| k.ty(wide.tile))
 }
 
-/// A tile broadcast to a type, unless it has it.
-fn widened(k: &mut Kernel, block: Block, tile: Value, ty: Type, loc: Loc) -> Value {
-    if k.ty(tile) == ty {
-        return tile;
+/// The scales of an iteration: slices of a group's tile, of which the bits of the counter select.
+fn selected(c: &mut Cursor<'_>, g: Grouped, counter: Value, size: u32) -> Value {
+    let mut parts: Vec<Value> = (0..size).map(|n| part(c, g.tile, g.along, n * g.step + g.first)).collect();
+    for bit in 0..size.ilog2() {
+        let masked = c.with(BinOp::And, counter, 1 << bit);
+        let zero = c.int(0);
+        let clear = c.compare(CmpOp::Eq, masked, zero);
+        parts = parts.chunks(2).map(|pair| c.select(clear, pair[0], pair[1])).collect();
     }
-    let wide = k.append_inst(block, Op::Broadcast, &[tile], &[ty], &[], loc);
-    k.result(wide)
+    parts[0]
 }
 
-/// Selects the element of an iteration at the end of a body.
-struct Select<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    counter: Value,
-    size: u32,
-    loc: Loc,
-}
-
-impl Select<'_> {
-    /// The scales of an iteration: slices, of which the bits of the counter select.
-    fn one(&mut self, g: Grouped) -> Value {
-        let slices = (0..self.size).map(|n| n * g.step + g.first);
-        let mut parts: Vec<Value> = slices.map(|at| self.part(g.tile, g.along, at)).collect();
-        for bit in 0..self.size.ilog2() {
-            let clear = self.is_clear(1 << bit);
-            let ty = self.k.ty(parts[0]);
-            let args: Vec<[Value; 3]> = parts.chunks(2).map(|pair| [clear, pair[0], pair[1]]).collect();
-            parts = args.iter().map(|args| self.push(Op::Select, args, ty)).collect();
-        }
-        parts[0]
-    }
-
-    /// One slice.
-    fn part(&mut self, tile: Value, along: usize, at: u32) -> Value {
-        let ty = self.k.ty(tile);
-        let mut extents = ty.shape().and_then(|s| s.extents()).unwrap_or_default();
-        extents[along] = 1;
-        let offsets = (0..2).map(|d| Dim::new(if d == along { at } else { 0 })).collect();
-        match Shape::of(&extents) {
-            Some(shape) => self.push(Op::Slice(offsets), &[tile], Type::Tile(ty.elem(), shape)),
-            None => tile,
-        }
-    }
-
-    fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let inst = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
-        self.k.result(inst)
-    }
-
-    /// Whether a bit of the counter is clear.
-    fn is_clear(&mut self, bit: i64) -> Value {
-        let mut s = ScalarOps { k: self.k, block: self.block };
-        let masked = s.with(BinOp::And, self.counter, bit);
-        let zero = scalar(self.k, self.block, Op::Int(0), &[]);
-        let bool = [Type::Scalar(Elem::Bool)];
-        let inst =
-            self.k.append_inst(self.block, Op::Compare(CmpOp::Eq), &[masked, zero], &bool, &[], self.loc);
-        self.k.result(inst)
+/// One slice.
+fn part(c: &mut Cursor<'_>, tile: Value, along: usize, at: u32) -> Value {
+    let mut extents = extents(c.k, tile);
+    extents[along] = 1;
+    let offsets = (0..2).map(|d| Dim::new(if d == along { at } else { 0 })).collect();
+    match Shape::of(&extents) {
+        Some(shape) => c.inst(Op::Slice(offsets), &[tile], Type::Tile(c.k.ty(tile).elem(), shape)),
+        None => tile,
     }
 }

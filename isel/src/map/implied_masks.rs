@@ -17,7 +17,7 @@ use crate::tiles::{constant, program_order, written};
 use crate::window::Window;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value, ValueList};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// What is left of a mask.
@@ -198,7 +198,7 @@ fn unmask(k: &mut Kernel, inst: Inst, rest: Rest) {
         Rest::Mask(left) => args.push(left),
         Rest::Nothing => k.insts[inst].op = unmasked(k, inst, &args),
     }
-    k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+    k.set_args(inst, &args);
 }
 
 /// The access without a mask: a plain one where no index is a tile.

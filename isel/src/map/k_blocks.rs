@@ -6,10 +6,11 @@
 //!                                y = mma h, f(q[.., w..2w]), b[w..2w, ..]
 //! ```
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::sink::{Stops, TilePart};
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value, ValueList};
+use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value};
 
 /// Splits the MMAs of every loop whose mapping gives a width.
 pub fn do_k_blocks(k: &mut Kernel) {
@@ -39,20 +40,26 @@ fn splits(k: &Kernel, inst: Inst, width: u32) -> Option<(u32, u32)> {
 
 /// All blocks but the last one. The instruction itself becomes the last.
 fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
-    let (loc, op) = (k.insts[inst].loc, k.insts[inst].op.clone());
+    let op = k.insts[inst].op.clone();
     let &[mut sum, left, right] = k.args(inst) else { return };
     let ty = k.ty(k.result(inst));
     for from in (0..depth).step_by(width as usize) {
         let done = FxHashMap::default();
-        let mut part =
-            TilePart { k, block, extent: depth, from, width, loc, done, stops: Stops::Loads, holds: &[] };
+        let mut part = TilePart {
+            at: Cursor::at_end(k, block).like(inst),
+            extent: depth,
+            from,
+            width,
+            done,
+            stops: Stops::Loads,
+            holds: &[],
+        };
         let a = part.of(left, 0);
         let b = rows(k, block, right, from, width, inst);
         if from + width < depth {
-            let part = k.append_inst(block, op.clone(), &[sum, a, b], &[ty], &[], loc);
-            sum = k.result(part);
+            sum = Cursor::at_end(k, block).like(inst).inst(op.clone(), &[sum, a, b], ty);
         } else {
-            k.insts[inst].args = ValueList::from_slice(&[sum, a, b], &mut k.pool);
+            k.set_args(inst, &[sum, a, b]);
         }
     }
 }
@@ -63,7 +70,5 @@ fn rows(k: &mut Kernel, block: Block, v: Value, from: u32, width: u32, like: Ins
     let dims: Vec<Dim> = std::iter::once(Dim::new(width)).chain(shape.dims()[1..].iter().copied()).collect();
     let Some(shape) = Shape::new(&dims) else { return v };
     let offsets = [Dim::new(from), Dim::new(0)].into_iter().collect();
-    let loc = k.insts[like].loc;
-    let slice = k.append_inst(block, Op::Slice(offsets), &[v], &[Type::Tile(elem, shape)], &[], loc);
-    k.result(slice)
+    Cursor::at_end(k, block).like(like).inst(Op::Slice(offsets), &[v], Type::Tile(elem, shape))
 }

@@ -14,7 +14,7 @@
 //!                3,0 3,1 2,0 2,1 1,0 ..      3,2 3,3 2,2 2,3 ..
 //! ```
 
-use super::scalar_ops::ScalarOps;
+use super::cursor::Cursor;
 use crate::facts::expected;
 use crate::tiles::program_order;
 use smallvec::SmallVec;
@@ -63,7 +63,7 @@ pub(super) fn longest_first(
 ) -> Vec<Value> {
     let others: Vec<Value> =
         grid.iter().enumerate().filter(|&(d, _)| d != dimension).map(|(_, &e)| e).collect();
-    let mut s = ScalarOps { k, block: entry };
+    let mut s = Cursor::at_end(k, entry);
     let last = s.with(BinOp::Sub, grid[dimension], 1);
     let (&first, rest) = match others.split_first() {
         Some(found) => found,

@@ -16,13 +16,12 @@
 //!
 //! Indices are sums and differences of `iota`s and scalars. The scalars are summed in 64 bits.
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::sink_indices::sink_indices_into;
 use crate::tiles::{has_products, users};
 use rustc_hash::FxHashSet;
-use warplift_ir::tile::{
-    BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueData, ValueDef, ValueList,
-};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, UnOp, Value, ValueList};
 use warplift_ir::types::Elem;
 
 /// Moves the masks of all blocks with MMAs into branches.
@@ -202,7 +201,7 @@ fn split(k: &mut Kernel, select: Inst, both: Inst) -> Option<Inst> {
     let inner = k.make_inst(Op::Select, &[b, x, y], &[ty], &[], loc);
     let first = k.result(inner);
     let [yes, no] = if k.insts[both].op == Op::Binary(BinOp::And) { [first, y] } else { [x, first] };
-    k.insts[select].args = ValueList::from_slice(&[a, yes, no], &mut k.pool);
+    k.set_args(select, &[a, yes, no]);
     k.insts[both].args = ValueList::new();
     let all = k.blocks.values_mut().find(|b| b.insts.contains(&both))?;
     all.insts.retain(|&i| i != both);
@@ -224,16 +223,14 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, kept: Value, guard: &Guard
             k.blocks[block].insts.push(inst);
             continue;
         }
-        let holds = Emitter { k, block, loc }.guard(guard);
+        let holds = holding(&mut Cursor::at_end(k, block).like(select), guard);
         let result = k.result(select);
-        let masked = k.values.push(ValueData { ty: k.ty(result), def: ValueDef::Result(select, 0) });
-        k.insts[select].results = ValueList::from_slice(&[masked], &mut k.pool);
+        let masked = k.renew_result(select, k.ty(result));
         push_selects(k, other, select);
         k.append_inst(then, Op::Yield, &[kept], &[], &[], loc);
         k.append_inst(other, Op::Yield, &[masked], &[], &[], loc);
         let branch = k.append_inst(block, Op::If, &[holds], &[], &[then, other], loc);
-        k.insts[branch].results = ValueList::from_slice(&[result], &mut k.pool);
-        k.values[result].def = ValueDef::Result(branch, 0);
+        k.set_result(branch, result);
         // Of indices that other masks use too, each branch has its own.
         sink_indices_into(k, other);
     }
@@ -268,54 +265,39 @@ fn needed_by(k: &Kernel, block: Block, select: Inst, kept: Value) -> FxHashSet<I
     moved
 }
 
-/// Appends guards to a block.
-struct Emitter<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    loc: Loc,
-}
-
 const WIDE: Type = Type::Scalar(Elem::Int(64));
 const TRUTH: Type = Type::Scalar(Elem::Bool);
 
-impl Emitter<'_> {
-    fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let inst = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
-        self.k.result(inst)
-    }
-
-    /// Whether a guard holds.
-    fn guard(&mut self, guard: &Guard) -> Value {
-        match guard {
-            Guard::Positive(sum) => {
-                let sum = self.sum(sum);
-                let zero = self.push(Op::Int(0), &[], WIDE);
-                self.push(Op::Compare(CmpOp::Gt), &[sum, zero], TRUTH)
-            }
-            Guard::All(of) => self.joined(BinOp::And, of),
-            Guard::Any(of) => self.joined(BinOp::Or, of),
+/// Whether a guard holds.
+fn holding(c: &mut Cursor<'_>, guard: &Guard) -> Value {
+    match guard {
+        Guard::Positive(sum) => {
+            let sum = total(c, sum);
+            let zero = c.inst(Op::Int(0), &[], WIDE);
+            c.compare(CmpOp::Gt, sum, zero)
         }
+        Guard::All(of) => joined(c, BinOp::And, of),
+        Guard::Any(of) => joined(c, BinOp::Or, of),
     }
+}
 
-    fn joined(&mut self, op: BinOp, of: &[Guard]) -> Value {
-        let all: Vec<Value> = of.iter().map(|g| self.guard(g)).collect();
-        let joined = all.into_iter().reduce(|a, b| self.push(Op::Binary(op), &[a, b], TRUTH));
-        joined.unwrap_or_else(|| self.push(Op::Int(i64::from(op == BinOp::And)), &[], TRUTH))
-    }
+fn joined(c: &mut Cursor<'_>, op: BinOp, of: &[Guard]) -> Value {
+    let all: Vec<Value> = of.iter().map(|g| holding(c, g)).collect();
+    let joined = all.into_iter().reduce(|a, b| c.op(op, a, b));
+    joined.unwrap_or_else(|| c.inst(Op::Int(i64::from(op == BinOp::And)), &[], TRUTH))
+}
 
-    fn sum(&mut self, sum: &Sum) -> Value {
-        let mut total = self.push(Op::Int(sum.offset), &[], WIDE);
-        for &(v, negative) in &sum.scalars {
-            let v = self.push(Op::Cast, &[v], WIDE);
-            let op = if negative { BinOp::Sub } else { BinOp::Add };
-            total = self.push(Op::Binary(op), &[total, v], WIDE);
-        }
-        for (cmp, of) in &sum.extremes {
-            let [a, b] = [&of[0], &of[1]].map(|s| self.sum(s));
-            let first = self.push(Op::Compare(*cmp), &[a, b], TRUTH);
-            let one = self.push(Op::Select, &[first, a, b], WIDE);
-            total = self.push(Op::Binary(BinOp::Add), &[total, one], WIDE);
-        }
-        total
+fn total(c: &mut Cursor<'_>, sum: &Sum) -> Value {
+    let mut total = c.inst(Op::Int(sum.offset), &[], WIDE);
+    for &(v, negative) in &sum.scalars {
+        let v = c.inst(Op::Cast, &[v], WIDE);
+        total = c.op(if negative { BinOp::Sub } else { BinOp::Add }, total, v);
     }
+    for (cmp, of) in &sum.extremes {
+        let [a, b] = [&of[0], &of[1]].map(|s| self::total(c, s));
+        let first = c.compare(*cmp, a, b);
+        let one = c.select(first, a, b);
+        total = c.op(BinOp::Add, total, one);
+    }
+    total
 }

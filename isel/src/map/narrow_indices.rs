@@ -8,42 +8,37 @@
 //! A number is compared before it is narrowed, so an index of 2^32 does not become 0. The greatest index
 //! ([`MOST_INDEX`]) is a multiple of 128, so that a narrowed number keeps small divisors of the wide one.
 
+use super::cursor::{Cursor, I32};
 use super::persist::rename;
 use crate::facts::{at_most, is_never_negative};
 use crate::tiles::index_operands;
-use warplift_ir::tile::{Block, CmpOp, Inst, Kernel, Loc, MOST_INDEX, Op, Type, Value, ValueList};
+use warplift_ir::tile::{CmpOp, Inst, Kernel, MOST_INDEX, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Narrows the indices, extents and bounds of a kernel.
 pub fn do_narrow_indices(k: &mut Kernel) {
-    for block in k.blocks.keys().collect::<Vec<_>>() {
-        let old = std::mem::take(&mut k.blocks[block].insts);
-        for inst in old {
-            narrow_operands(k, block, inst);
-            k.blocks[block].insts.push(inst);
-        }
-    }
+    Cursor::rewrite(k, |mut c, inst| {
+        narrow_operands(&mut c, inst);
+        c.keep(inst);
+    });
     for inst in k.insts.keys().filter(|&i| matches!(k.insts[i].op, Op::For)).collect::<Vec<_>>() {
         widen_counter(k, inst);
     }
 }
 
 /// Puts narrow numbers in the place of an instruction's wide indices.
-fn narrow_operands(k: &mut Kernel, block: Block, inst: Inst) {
-    let mut args = k.args(inst).to_vec();
-    let range = index_operands(k, inst);
-    if args[range.clone()].iter().all(|&v| !is_wide(k, v)) {
-        return;
+fn narrow_operands(c: &mut Cursor<'_>, inst: Inst) {
+    let mut args = c.k.args(inst).to_vec();
+    for arg in &mut args[index_operands(c.k, inst)] {
+        if is_wide(c.k, *arg) {
+            *arg = narrowed(c, *arg);
+        }
     }
-    let loc = k.insts[inst].loc;
-    for arg in args[range].iter_mut().filter(|v| is_wide(k, **v)).collect::<Vec<_>>() {
-        *arg = Narrow { k, block, loc }.number(*arg);
-    }
-    k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+    c.k.set_args(inst, &args);
 }
 
 fn is_wide(k: &Kernel, v: Value) -> bool {
-    matches!(k.ty(v), Type::Scalar(e) if e != Elem::I32)
+    matches!(k.ty(v), ty @ Type::Scalar(_) if ty != I32)
 }
 
 /// The counter of a loop with narrow bounds is narrow. The text's counter is made of it.
@@ -51,50 +46,39 @@ fn widen_counter(k: &mut Kernel, looped: Inst) {
     let body = k.insts[looped].blocks[0];
     let counter = k.blocks[body].params[0];
     let wide = k.ty(counter);
-    if wide == Type::Scalar(Elem::I32) {
+    if wide == I32 {
         return;
     }
-    let made = k.append_inst(body, Op::Cast, &[counter], &[wide], &[], k.insts[looped].loc);
-    k.blocks[body].insts.rotate_right(1);
-    k.values[counter].ty = Type::Scalar(Elem::I32);
-    rename(k, &[(counter, k.result(made))]);
-    k.insts[made].args = ValueList::from_slice(&[counter], &mut k.pool);
+    let loc = k.insts[looped].loc;
+    let made = Cursor::at_start(k, body, |c| {
+        c.loc = loc;
+        c.inst(Op::Cast, &[counter], wide)
+    });
+    k.values[counter].ty = I32;
+    rename(k, &[(counter, made)]);
+    k.def(made).into_iter().for_each(|cast| k.set_args(cast, &[counter]));
 }
 
-/// Appends the narrowing of a number to a block.
-struct Narrow<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    loc: Loc,
+/// Narrows a number.
+fn narrowed(c: &mut Cursor<'_>, v: Value) -> Value {
+    let least = i64::from(i32::MIN);
+    if let Some(n) = c.k.int_const(v) {
+        return c.int(n.clamp(least, MOST_INDEX));
+    }
+    let mut narrow = c.cast(v, Elem::I32);
+    if at_most(c.k, v).is_none_or(|most| most > MOST_INDEX) {
+        narrow = limited(c, v, CmpOp::Gt, MOST_INDEX, narrow);
+    }
+    if !is_never_negative(c.k, v) && c.k.ty(v) != Type::Scalar(Elem::Uint(32)) {
+        narrow = limited(c, v, CmpOp::Lt, least, narrow);
+    }
+    narrow
 }
 
-impl Narrow<'_> {
-    fn inst(&mut self, op: Op, args: &[Value], elem: Elem) -> Value {
-        let made = self.k.append_inst(self.block, op, args, &[Type::Scalar(elem)], &[], self.loc);
-        self.k.result(made)
-    }
-
-    fn number(&mut self, v: Value) -> Value {
-        let least = i64::from(i32::MIN);
-        if let Some(c) = self.k.int_const(v) {
-            return self.inst(Op::Int(c.clamp(least, MOST_INDEX)), &[], Elem::I32);
-        }
-        let narrow = self.inst(Op::Cast, &[v], Elem::I32);
-        let mut all = narrow;
-        if at_most(self.k, v).is_none_or(|most| most > MOST_INDEX) {
-            all = self.limited(v, CmpOp::Gt, MOST_INDEX, all);
-        }
-        if !is_never_negative(self.k, v) && self.k.ty(v) != Type::Scalar(Elem::Uint(32)) {
-            all = self.limited(v, CmpOp::Lt, least, all);
-        }
-        all
-    }
-
-    /// The limit where the wide number is beyond it.
-    fn limited(&mut self, v: Value, beyond: CmpOp, limit: i64, otherwise: Value) -> Value {
-        let wide = self.inst(Op::Int(limit), &[], self.k.ty(v).elem());
-        let is_beyond = self.inst(Op::Compare(beyond), &[v, wide], Elem::Bool);
-        let limit = self.inst(Op::Int(limit), &[], Elem::I32);
-        self.inst(Op::Select, &[is_beyond, limit, otherwise], Elem::I32)
-    }
+/// The limit where the wide number is beyond it.
+fn limited(c: &mut Cursor<'_>, v: Value, beyond: CmpOp, limit: i64, otherwise: Value) -> Value {
+    let wide = c.constant(Op::Int(limit), c.k.ty(v));
+    let is_beyond = c.compare(beyond, v, wide);
+    let limit = c.int(limit);
+    c.select(is_beyond, limit, otherwise)
 }

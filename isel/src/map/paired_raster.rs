@@ -8,8 +8,8 @@
 //!
 //! The steps of a program: two for each of its pairs, then its share of the middles of odd rows.
 
-use super::scalar_ops::ScalarOps;
-use warplift_ir::tile::{BinOp, Block, Kernel, Value};
+use super::cursor::Cursor;
+use warplift_ir::tile::{BinOp, Block, CmpOp, Kernel, Value};
 
 /// Scalars before the loop over tiles.
 pub struct PairedRaster {
@@ -26,7 +26,7 @@ pub struct PairedRaster {
 impl PairedRaster {
     /// Counts the steps of a program.
     pub fn new(k: &mut Kernel, block: Block, grid: &[Value], id: Value, count: Value) -> Self {
-        let mut s = ScalarOps { k, block };
+        let mut s = Cursor::at_end(k, block);
         let mut rows = s.int(1);
         for &extent in &grid[1..] {
             rows = s.op(BinOp::Mul, rows, extent);
@@ -50,7 +50,7 @@ impl PairedRaster {
 
     /// Block indices of the loop's counter.
     pub fn decode(&self, k: &mut Kernel, block: Block, grid: &[Value], counter: Value) -> Vec<Value> {
-        let mut s = ScalarOps { k, block };
+        let mut s = Cursor::at_end(k, block);
         let turn = s.op(BinOp::Div, counter, self.count);
         let side = s.with(BinOp::Rem, turn, 2);
         let pair = s.with(BinOp::Div, turn, 2);
@@ -61,7 +61,7 @@ impl PairedRaster {
         let far = s.with(BinOp::Sub, grid[0], 1);
         let far = s.op(BinOp::Sub, far, near);
         let one = s.int(1);
-        let is_near = s.less_than(side, one);
+        let is_near = s.compare(CmpOp::Lt, side, one);
         let end = s.select(is_near, near, far);
 
         let single = s.op(BinOp::Sub, turn, self.paired);
@@ -70,7 +70,7 @@ impl PairedRaster {
         let single_row = s.op(BinOp::Add, single, back);
         let middle = s.with(BinOp::Div, grid[0], 2);
 
-        let is_pair = s.less_than(turn, self.paired);
+        let is_pair = s.compare(CmpOp::Lt, turn, self.paired);
         let mut index = vec![s.select(is_pair, end, middle)];
         let mut row = s.select(is_pair, pair_row, single_row);
         for &extent in grid.get(1..grid.len() - 1).unwrap_or_default() {
@@ -83,7 +83,7 @@ impl PairedRaster {
 }
 
 /// The program's number, counted from the last one down.
-fn back(s: &mut ScalarOps<'_>, id: Value, count: Value) -> Value {
+fn back(s: &mut Cursor<'_>, id: Value, count: Value) -> Value {
     let last = s.with(BinOp::Sub, count, 1);
     s.op(BinOp::Sub, last, id)
 }

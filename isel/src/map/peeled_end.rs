@@ -9,15 +9,15 @@
 //! `reroll` finds the first with its own question. The second is answered here: each carried value has a value behind the loop
 //! that is its next one, and nothing else behind the loop reads what the loop gives.
 
+use super::cursor::Cursor;
 use super::loops::{block_of, body};
 use super::persist::rename;
 use super::prefetch_next_tile::copy;
-use super::scalar_ops::ScalarOps;
 use super::terms::{Term, Terms};
 use crate::tiles::users;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
-use warplift_ir::tile::{BinOp, Inst, Kernel, Value, ValueList};
+use warplift_ir::tile::{BinOp, Inst, Kernel, Value};
 
 /// Makes carried value `n` again behind its loop: that of the last iteration.
 pub(super) fn compute_behind(k: &mut Kernel, looped: Inst, n: usize) {
@@ -25,15 +25,12 @@ pub(super) fn compute_behind(k: &mut Kernel, looped: Inst, n: usize) {
     let (next, counter) = (k.yields(own)[n], k.blocks[own].params[0]);
     let inside: FxHashSet<Inst> = k.blocks[own].insts.iter().copied().collect();
     let (result, [low, high, step]) = (k.results(looped)[n], [0, 1, 2].map(|n| k.args(looped)[n]));
-    let block = block_of(k, looped);
-    let at = k.blocks[block].insts.iter().position(|&i| i == looped).map_or(0, |at| at + 1);
-    let behind = k.blocks[block].insts.split_off(at);
-    let mut s = ScalarOps { k, block };
-    let end = s.op(BinOp::Max, high, low);
-    let last = s.op(BinOp::Sub, end, step);
-    let mut known: FxHashMap<Value, Value> = [(counter, last)].into_iter().collect();
-    let made = copy(k, block, next, &inside, &mut known);
-    k.blocks[block].insts.extend(behind);
+    let made = Cursor::behind(k, looped, |c| {
+        let end = c.op(BinOp::Max, high, low);
+        let last = c.op(BinOp::Sub, end, step);
+        let mut known: FxHashMap<Value, Value> = [(counter, last)].into_iter().collect();
+        copy(c.k, c.block, next, &inside, &mut known)
+    });
     rename(k, &[(result, made)]);
 }
 
@@ -47,18 +44,16 @@ pub(super) fn take_in_end(k: &mut Kernel, written: &FxHashSet<Value>, looped: In
     // Readers of the last iteration read the loop. Its own instructions are dead.
     let renamed: Vec<(Value, Value)> = last.into_iter().zip(k.results(looped).to_vec()).collect();
     rename(k, &renamed);
-    let (block, [low, high, step]) = (block_of(k, looped), [0, 1, 2].map(|n| k.args(looped)[n]));
-    let at = k.blocks[block].insts.iter().position(|&i| i == looped).unwrap_or(0);
-    let behind = k.blocks[block].insts.split_off(at);
-    let mut s = ScalarOps { k, block };
-    let [low, high] = match ends {
-        Ends::AtHigh => [s.op(BinOp::Min, low, high), high],
-        Ends::AtLeastLow => [low, s.op(BinOp::Max, high, low)],
-    };
-    let more = s.op(BinOp::Add, high, step);
+    let [low, high, step] = [0, 1, 2].map(|n| k.args(looped)[n]);
+    let [low, more] = Cursor::before(k, looped, |c| {
+        let [low, high] = match ends {
+            Ends::AtHigh => [c.op(BinOp::Min, low, high), high],
+            Ends::AtLeastLow => [low, c.op(BinOp::Max, high, low)],
+        };
+        [low, c.op(BinOp::Add, high, step)]
+    });
     let args = [&[low, more], &k.args(looped)[2..]].concat();
-    k.insts[looped].args = ValueList::from_slice(&args, &mut k.pool);
-    k.blocks[block].insts.extend(behind);
+    k.set_args(looped, &args);
     true
 }
 

@@ -5,10 +5,10 @@
 //!                           ─►   for tile in program_id .. tiles step program_count { i, j = raster(tile); body }
 //! ```
 
+use super::cursor::{Cursor, I32};
 use super::longest_first::{Longest, longest_along, longest_first};
 use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
-use super::scalar_ops::{I32, scalar};
 use super::work_items::Deal;
 use crate::tiles::{loads_tile, memory, waits_for_blocks, written};
 use rustc_hash::FxHashSet;
@@ -34,12 +34,14 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     let (taken, bounds) = Taken::new(k, mapping, raster, &grid, cluster);
     let count = bounds[2];
     let body = k.blocks.push(Default::default());
-    let tile = k.append_param(body, I32[0]);
+    let tile = k.append_param(body, I32);
     k.names[tile] = fresh_name(k, "tile");
     let programs = target.multiprocessors;
     let walk = |k: &mut Kernel, grid: &[Value], tile| match longest.filter(|l| l.0 < grid.len()) {
         Some((d, end)) => longest_first(k, (entry, body), (grid, d, end), (tile, count)),
-        None => Tiles { block: body, grid, footprint, raster, cluster, programs }.decode(k, tile),
+        None => {
+            Tiles { grid, footprint, raster, cluster, programs }.decode(&mut Cursor::at_end(k, body), tile)
+        }
     };
     let index = match (&taken, grid.split_last().filter(|_| mapping.is_shared_out())) {
         (Taken::Paired(pairs), _) => pairs.decode(k, body, &grid, tile),
@@ -61,7 +63,7 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     let looped = k.append_inst(entry, Op::For, &bounds, &[], &[body], Loc::default());
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
-    k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
+    Cursor::at_end(k, entry).effect(Op::Yield, &[]);
 }
 
 /// Which tiles a program takes one after the other.
@@ -86,10 +88,10 @@ impl Taken {
         let entry = k.entry;
         let paired = raster == Raster::Paired;
         let tiles = (!paired).then(|| tile_count(k, grid, cluster));
-        let id = scalar(k, entry, Op::ProgramId, &[]);
-        let count = scalar(k, entry, Op::ProgramCount, &[]);
+        let id = Cursor::at_end(k, entry).index(Op::ProgramId, &[]);
+        let count = Cursor::at_end(k, entry).index(Op::ProgramCount, &[]);
         if let Some(deal) = mapping.is_streamed().then(|| Deal::new(k, id, count)).flatten() {
-            let [zero, one] = [0, 1].map(|n| scalar(k, entry, Op::Int(n), &[]));
+            let [zero, one] = [0, 1].map(|n| Cursor::at_end(k, entry).int(n));
             let bounds = [zero, deal.visits, one];
             return (Self::Dealt(deal), bounds);
         }
@@ -122,13 +124,13 @@ fn slice_by_slice(
     number: Value,
     walk: impl Fn(&mut Kernel, &[Value], Value) -> Vec<Value>,
 ) -> Vec<Value> {
-    let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
+    let size = Cursor::at_end(k, entry).int(cluster.into());
     let mut all = size;
     for &extent in tiles {
-        all = scalar(k, entry, Op::Binary(BinOp::Mul), &[all, extent]);
+        all = Cursor::at_end(k, entry).op(BinOp::Mul, all, extent);
     }
-    let tile = scalar(k, body, Op::Binary(BinOp::Rem), &[number, all]);
-    let slice = scalar(k, body, Op::Binary(BinOp::Div), &[number, all]);
+    let tile = Cursor::at_end(k, body).op(BinOp::Rem, number, all);
+    let slice = Cursor::at_end(k, body).op(BinOp::Div, number, all);
     let mut index = walk(k, tiles, tile);
     index.push(slice);
     index
@@ -154,8 +156,8 @@ fn tile_count(k: &mut Kernel, grid: &[Value], cluster: u32) -> Value {
     if cluster == 1 {
         return tiles;
     }
-    let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
-    scalar(k, entry, Op::Binary(BinOp::Mul), &[tiles, size])
+    let size = Cursor::at_end(k, entry).int(cluster.into());
+    Cursor::at_end(k, entry).op(BinOp::Mul, tiles, size)
 }
 
 /// The grid in groups of `cluster` tiles along its first dimension. Consecutive tile numbers, and so the blocks of
@@ -164,8 +166,8 @@ fn neighbours(k: &mut Kernel, cluster: u32) -> Vec<Value> {
     let mut grid = k.grid.clone();
     if let Some(first) = grid.first_mut().filter(|_| cluster > 1) {
         let entry = k.entry;
-        let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
-        *first = scalar(k, entry, Op::Binary(BinOp::CeilDiv), &[*first, size]);
+        let size = Cursor::at_end(k, entry).int(cluster.into());
+        *first = Cursor::at_end(k, entry).op(BinOp::CeilDiv, *first, size);
     }
     grid
 }
@@ -174,7 +176,7 @@ fn product(k: &mut Kernel, grid: &[Value]) -> Value {
     let entry = k.entry;
     let mut all = grid[0];
     for &g in &grid[1..] {
-        all = scalar(k, entry, Op::Binary(BinOp::Mul), &[all, g]);
+        all = Cursor::at_end(k, entry).op(BinOp::Mul, all, g);
     }
     all
 }

@@ -11,34 +11,33 @@
 //! A copy may read its array anywhere between its start and its wait, so also where it starts. The verifier has checked
 //! that nothing takes its data before a wait. Where products read them, `row_runs` finds the runs of rows again.
 
+use super::cursor::Cursor;
 use super::implied_masks::drop_implied_masks;
 use crate::takes::is_long;
 use crate::tiles::extents;
-use warplift_ir::tile::{
-    AtomicOp, BinOp, Block, CmpOp, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value, ValueData, ValueDef,
-    ValueList,
-};
+use warplift_ir::tile::{AtomicOp, BinOp, CmpOp, Inst, Kernel, Op, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Writes asynchronous copies as loads, runs as tiles of indices, exchanges with the result that their instructions have, and
 /// accesses without masks that their views imply.
 pub fn do_plain_accesses(k: &mut Kernel) {
     drop_implied_masks(k);
-    for block in k.blocks.keys().collect::<Vec<_>>() {
-        for inst in std::mem::take(&mut k.blocks[block].insts) {
-            rewrite(k, block, inst);
-            if !matches!(k.insts[inst].op, Op::AsyncCommit | Op::AsyncWait(_)) {
-                k.blocks[block].insts.push(inst);
-            }
+    Cursor::rewrite(k, |mut c, inst| {
+        rewrite(&mut c, inst);
+        if !matches!(c.k.insts[inst].op, Op::AsyncCommit | Op::AsyncWait(_)) {
+            c.keep(inst);
         }
-    }
+    });
 }
 
-fn rewrite(k: &mut Kernel, block: Block, inst: Inst) {
-    let (sync, loc) = (k.insts[inst].op.sync(), k.insts[inst].loc);
+fn rewrite(c: &mut Cursor<'_>, inst: Inst) {
+    if let Op::LoadRuns(dim) = c.k.insts[inst].op {
+        return gather(c, inst, dim.into());
+    }
+    let k = &mut *c.k;
+    let sync = k.insts[inst].op.sync();
     match k.insts[inst].op {
         Op::AsyncCopy => k.insts[inst].op = Op::Load,
-        Op::LoadRuns(dim) => Tiles { k, block, loc }.gather(inst, dim.into()),
         Op::Atomic(op) if has_result(k, inst, op, 1) => {
             k.insts[inst].op = Op::AtomicScatter { op, old: true, masked: false, sync };
             add_result(k, inst, 1);
@@ -63,60 +62,37 @@ fn has_result(k: &Kernel, inst: Inst, op: AtomicOp, from_end: usize) -> bool {
 /// Gives an instruction a result of the type of an operand, counted from the last one.
 fn add_result(k: &mut Kernel, inst: Inst, from_end: usize) {
     let args = k.args(inst);
-    let ty = k.ty(args[args.len() - from_end]);
-    let result = k.values.push(ValueData { ty, def: ValueDef::Result(inst, 0) });
-    k.insts[inst].results = ValueList::from_slice(&[result], &mut k.pool);
+    k.append_result(inst, k.ty(args[args.len() - from_end]));
 }
 
-/// Appends tiles of integers to a block.
-struct Tiles<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    loc: Loc,
+/// A load of runs becomes one by a tile of indices.
+fn gather(c: &mut Cursor<'_>, load: Inst, dim: usize) {
+    let (shape, args) = (extents(c.k, c.k.result(load)), c.k.args(load).to_vec());
+    let Some(at) = c.k.insts[load].op.run_starts(shape.len(), args.len()) else { return };
+    let rows = rows(c, shape[dim], &args[at.clone()]);
+    let column: Vec<u32> = (0..shape.len()).map(|d| if d == dim { shape[d] } else { 1 }).collect();
+    let column = c.inst(Op::Reshape, &[rows], indices(&column));
+    let index = c.broadcast(column, indices(&shape));
+    c.k.set_args(load, &[&args[..at.start], &[index], &args[at.end..]].concat());
+    c.k.insts[load].op = Op::LoadGather { masked: false };
 }
 
-impl Tiles<'_> {
-    /// A load of runs becomes one by a tile of indices.
-    fn gather(&mut self, load: Inst, dim: usize) {
-        let (k, result) = (&*self.k, self.k.result(load));
-        let (shape, args) = (extents(k, result), k.args(load).to_vec());
-        let Some(at) = k.insts[load].op.run_starts(shape.len(), args.len()) else { return };
-        let rows = self.rows(shape[dim], &args[at.clone()]);
-        let column: Vec<u32> = (0..shape.len()).map(|d| if d == dim { shape[d] } else { 1 }).collect();
-        let column = self.tile(Op::Reshape, &[rows], Elem::I32, &column);
-        let index = self.tile(Op::Broadcast, &[column], Elem::I32, &shape);
-        let all = [&args[..at.start], &[index], &args[at.end..]].concat();
-        let k = &mut *self.k;
-        k.insts[load].args = ValueList::from_slice(&all, &mut k.pool);
-        k.insts[load].op = Op::LoadGather { masked: false };
+/// The index of each row.
+fn rows(c: &mut Cursor<'_>, extent: u32, starts: &[Value]) -> Value {
+    let ty = indices(&[extent]);
+    let place = c.inst(Op::Iota(0), &[], ty);
+    let length = i64::from(extent) / starts.len() as i64;
+    let run = c.with(BinOp::Div, place, length);
+    let within = c.with(BinOp::Rem, place, length);
+    let mut first = c.inst(Op::Full, &starts[..1], ty);
+    for (n, &start) in (1..).zip(&starts[1..]) {
+        let n = c.int(n);
+        let own = c.compare(CmpOp::Eq, run, n);
+        first = c.select(own, start, first);
     }
+    c.op(BinOp::Add, first, within)
+}
 
-    /// The index of each row.
-    fn rows(&mut self, extent: u32, starts: &[Value]) -> Value {
-        let rows = [extent];
-        let place = self.tile(Op::Iota(0), &[], Elem::I32, &rows);
-        let length = self.number(i64::from(extent) / starts.len() as i64, &rows);
-        let run = self.tile(Op::Binary(BinOp::Div), &[place, length], Elem::I32, &rows);
-        let within = self.tile(Op::Binary(BinOp::Rem), &[place, length], Elem::I32, &rows);
-        let mut first = self.tile(Op::Full, &starts[..1], Elem::I32, &rows);
-        for (n, &start) in (1..).zip(&starts[1..]) {
-            let (number, start) = (self.number(n, &rows), self.tile(Op::Full, &[start], Elem::I32, &rows));
-            let own = self.tile(Op::Compare(CmpOp::Eq), &[run, number], Elem::Bool, &rows);
-            first = self.tile(Op::Select, &[own, start, first], Elem::I32, &rows);
-        }
-        self.tile(Op::Binary(BinOp::Add), &[first, within], Elem::I32, &rows)
-    }
-
-    fn number(&mut self, n: i64, extents: &[u32]) -> Value {
-        let made = self.k.append_inst(self.block, Op::Int(n), &[], &[Type::Scalar(Elem::I32)], &[], self.loc);
-        let n = self.k.result(made);
-        self.tile(Op::Full, &[n], Elem::I32, extents)
-    }
-
-    fn tile(&mut self, op: Op, args: &[Value], elem: Elem, extents: &[u32]) -> Value {
-        let dims: Vec<Dim> = extents.iter().map(|&e| Dim::new(e)).collect();
-        let shape = Shape::new(&dims).expect("the rank of a tile that is there");
-        let made = self.k.append_inst(self.block, op, args, &[Type::Tile(elem, shape)], &[], self.loc);
-        self.k.result(made)
-    }
+fn indices(extents: &[u32]) -> Type {
+    Type::Tile(Elem::I32, Shape::of(extents).expect("the rank of a tile that is there"))
 }

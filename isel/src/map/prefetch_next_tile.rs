@@ -11,11 +11,11 @@
 //!
 //! Past the last tile the load is outside its view and gives the view's fill. So views without a known end are left alone.
 
+use super::cursor::Cursor;
 use super::persist::rename;
-use super::scalar_ops::scalar;
 use crate::tiles::{loads_tile, memory, written};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Bits of an element of a tile that a loop carries at most.
@@ -87,11 +87,11 @@ pub fn do_prefetch_next_tile(k: &mut Kernel) {
     k.blocks[entry].insts = [others, kept].concat();
     k.blocks[entry].insts.extend(after);
 
-    let work = std::mem::take(&mut k.blocks[body].insts);
-    let following = scalar(k, body, Op::Binary(BinOp::Add), &[tile, step]);
-    let next = copies(k, body, &loads, &inside, (tile, following));
-    k.blocks[body].insts.extend(work.into_iter().filter(|i| !loads.contains(i)));
-
+    k.blocks[body].insts.retain(|i| !loads.contains(i));
+    let next = Cursor::at_start(k, body, |c| {
+        let following = c.op(BinOp::Add, tile, step);
+        copies(c.k, body, &loads, &inside, (tile, following))
+    });
     carry(k, tiles, body, &loads, [start, next]);
 }
 
@@ -124,9 +124,7 @@ pub(super) fn copy(
     if matches!(k.insts[def].op, Op::Binary(BinOp::Div | BinOp::Rem | BinOp::CeilDiv)) {
         args[1] = at_least_one(k, to, args[1]);
     }
-    let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(v), k.insts[def].loc);
-    let made = k.append_inst(to, op, &args, &[ty], &[], loc);
-    k.attrs[made] = k.attrs[def].clone();
+    let made = Cursor::at_end(k, to).copy(def, &args);
     // The tile number may be one past the last one.
     k.attrs[made].below = None;
     let made = k.result(made);
@@ -141,8 +139,7 @@ fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
     if known || k.ty(divisor) != Type::Scalar(Elem::I32) {
         return divisor;
     }
-    let one = scalar(k, to, Op::Int(1), &[]);
-    scalar(k, to, Op::Binary(BinOp::Max), &[divisor, one])
+    Cursor::at_end(k, to).with(BinOp::Max, divisor, 1)
 }
 
 /// Makes the loop carry what was loaded: the start values, and the yield of each iteration.
@@ -168,5 +165,5 @@ pub(super) fn carry(
 
 fn extend_args(k: &mut Kernel, inst: Inst, more: &[Value]) {
     let all = [k.args(inst), more].concat();
-    k.insts[inst].args = ValueList::from_slice(&all, &mut k.pool);
+    k.set_args(inst, &all);
 }

@@ -11,8 +11,8 @@
 //! Past the last iteration the load is outside its view, or its number is not used. So views without a known end are left
 //! alone.
 
+use super::cursor::Cursor;
 use super::prefetch_next_tile::{carry, copies, is_arithmetic};
-use super::scalar_ops::ScalarOps;
 use crate::tiles::{has_products, memory, program_order, unit_dim, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, Way};
@@ -91,15 +91,11 @@ fn is_coordinate(k: &Kernel, v: Value, own: &[Inst]) -> bool {
 fn prefetch(k: &mut Kernel, looped: Inst, body: Block, loads: &[Inst]) {
     let (low, step, counter) = (k.args(looped)[0], k.args(looped)[2], k.blocks[body].params[0]);
     let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
-    let around = k.blocks.iter().find(|(_, b)| b.insts.contains(&looped)).map_or(k.entry, |(b, _)| b);
-    let at = k.blocks[around].insts.iter().position(|&i| i == looped).unwrap_or(0);
-    let behind = k.blocks[around].insts.split_off(at);
-    let start = copies(k, around, loads, &inside, (counter, low));
-    k.blocks[around].insts.extend(behind);
-
-    let work = std::mem::take(&mut k.blocks[body].insts);
-    let following = ScalarOps { k, block: body }.op(BinOp::Add, counter, step);
-    let next = copies(k, body, loads, &inside, (counter, following));
-    k.blocks[body].insts.extend(work.into_iter().filter(|i| !loads.contains(i)));
+    let start = Cursor::before(k, looped, |c| copies(c.k, c.block, loads, &inside, (counter, low)));
+    k.blocks[body].insts.retain(|i| !loads.contains(i));
+    let next = Cursor::at_start(k, body, |c| {
+        let following = c.op(BinOp::Add, counter, step);
+        copies(c.k, body, loads, &inside, (counter, following))
+    });
     carry(k, looped, body, loads, [start, next]);
 }

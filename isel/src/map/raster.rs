@@ -9,13 +9,11 @@
 //! The footprint of a wave of programs should be square in bytes: bands of G tiles along the first grid dimension
 //! with G * extent0 = (programs / G) * extent1.
 
-use super::scalar_ops::scalar;
-use warplift_ir::tile::{BinOp, Block, Kernel, Op, Raster, Value};
+use super::cursor::Cursor;
+use warplift_ir::tile::{BinOp, Raster, Value};
 
 /// The tiles of a grid and the order in which they are walked.
 pub struct Tiles<'a> {
-    /// The block that the decoding is appended to.
-    pub block: Block,
     /// Extents of the grid.
     pub grid: &'a [Value],
     /// Elements of one step along each dimension.
@@ -30,35 +28,27 @@ pub struct Tiles<'a> {
 
 impl Tiles<'_> {
     /// Block indices of a tile number.
-    pub fn decode(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
+    pub fn decode(&self, c: &mut Cursor<'_>, tile: Value) -> Vec<Value> {
         if self.cluster == 1 {
-            return self.walk(k, tile);
+            return self.walk(c, tile);
         }
-        let size = self.int(k, self.cluster.into());
-        let group = self.op(k, BinOp::Div, tile, size);
-        let rank = self.op(k, BinOp::Rem, tile, size);
-        let mut index = self.walk(k, group);
+        let size = c.int(self.cluster.into());
+        let group = c.op(BinOp::Div, tile, size);
+        let rank = c.op(BinOp::Rem, tile, size);
+        let mut index = self.walk(c, group);
         if let Some(first) = index.first_mut() {
-            let start = self.op(k, BinOp::Mul, *first, size);
-            *first = self.op(k, BinOp::Add, start, rank);
+            let start = c.op(BinOp::Mul, *first, size);
+            *first = c.op(BinOp::Add, start, rank);
         }
         index
     }
 
-    fn walk(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
+    fn walk(&self, c: &mut Cursor<'_>, tile: Value) -> Vec<Value> {
         match (self.grid.len(), self.band()) {
-            (2, Some((0, g))) => self.banded(k, tile, g, 0),
-            (2, Some((_, g))) => self.banded(k, tile, g, 1),
-            _ => self.linear(k, tile),
+            (2, Some((0, g))) => self.banded(c, tile, g, 0),
+            (2, Some((_, g))) => self.banded(c, tile, g, 1),
+            _ => self.linear(c, tile),
         }
-    }
-
-    fn op(&self, k: &mut Kernel, op: BinOp, a: Value, b: Value) -> Value {
-        scalar(k, self.block, Op::Binary(op), &[a, b])
-    }
-
-    fn int(&self, k: &mut Kernel, v: i64) -> Value {
-        scalar(k, self.block, Op::Int(v), &[])
     }
 
     /// Dimension and width of the bands.
@@ -78,32 +68,32 @@ impl Tiles<'_> {
     }
 
     /// The first dimension runs fastest, as blocks of a launch do.
-    fn linear(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
+    fn linear(&self, c: &mut Cursor<'_>, tile: Value) -> Vec<Value> {
         let mut rest = tile;
         let mut index = Vec::new();
         for &extent in &self.grid[..self.grid.len() - 1] {
-            index.push(self.op(k, BinOp::Rem, rest, extent));
-            rest = self.op(k, BinOp::Div, rest, extent);
+            index.push(c.op(BinOp::Rem, rest, extent));
+            rest = c.op(BinOp::Div, rest, extent);
         }
         index.push(rest);
         index
     }
 
     /// Bands of `g` along dimension `d`, walked across; the last band may be narrower.
-    fn banded(&self, k: &mut Kernel, tile: Value, g: i64, d: usize) -> Vec<Value> {
+    fn banded(&self, c: &mut Cursor<'_>, tile: Value, g: i64, d: usize) -> Vec<Value> {
         let (along, across) = (self.grid[d], self.grid[1 - d]);
-        let g = self.int(k, g);
-        let area = self.op(k, BinOp::Mul, across, g);
-        let band = self.op(k, BinOp::Div, tile, area);
-        let skipped = self.op(k, BinOp::Mul, band, area);
-        let rest = self.op(k, BinOp::Sub, tile, skipped);
-        let start = self.op(k, BinOp::Mul, band, g);
-        let left = self.op(k, BinOp::Sub, along, start);
-        let width = self.op(k, BinOp::Min, left, g);
-        let column = self.op(k, BinOp::Div, rest, width);
-        let used = self.op(k, BinOp::Mul, column, width);
-        let inner = self.op(k, BinOp::Sub, rest, used);
-        let row = self.op(k, BinOp::Add, start, inner);
+        let g = c.int(g);
+        let area = c.op(BinOp::Mul, across, g);
+        let band = c.op(BinOp::Div, tile, area);
+        let skipped = c.op(BinOp::Mul, band, area);
+        let rest = c.op(BinOp::Sub, tile, skipped);
+        let start = c.op(BinOp::Mul, band, g);
+        let left = c.op(BinOp::Sub, along, start);
+        let width = c.op(BinOp::Min, left, g);
+        let column = c.op(BinOp::Div, rest, width);
+        let used = c.op(BinOp::Mul, column, width);
+        let inner = c.op(BinOp::Sub, rest, used);
+        let row = c.op(BinOp::Add, start, inner);
         if d == 0 { vec![row, column] } else { vec![column, row] }
     }
 }

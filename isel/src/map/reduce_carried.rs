@@ -11,12 +11,13 @@
 //! The order of the sum changes, and nothing else: factors are equal along the dimension that is summed. Only loops of products are
 //! rewritten; others have registers to spare, and threads would meet in every iteration.
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::loops::{block_of, body, carried, is_loop_of_products};
 use super::persist::rename;
 use crate::tiles::{constant, equal_elements, program_order, users, with_elem};
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, Op, ReduceOp, Shape, Type, Value, ValueList};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, ReduceOp, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Rewrites the loops of products.
@@ -96,31 +97,20 @@ impl Sum {
 
     /// Lets the loop carry the sum.
     fn narrow(self, k: &mut Kernel, looped: Inst, n: usize) {
-        let (own, around, loc) = (body(k, looped), block_of(k, looped), k.insts[looped].loc);
-        let at = k.blocks[around].insts.iter().position(|&i| i == looped).unwrap_or(0);
-        let behind = k.blocks[around].insts.split_off(at);
-        let zero = append(k, around, Op::Float(0.0), &[], Type::Scalar(self.ty.elem()), loc);
-        let start = append(k, around, Op::Full, &[zero], self.ty, loc);
-        k.blocks[around].insts.extend(behind);
+        let (own, loc) = (body(k, looped), k.insts[looped].loc);
+        let start = Cursor::before(k, looped, |c| {
+            c.loc = loc;
+            c.constant(Op::Float(0.0), self.ty)
+        });
         replace(k, looped, 3 + n, start);
         let (param, result) = (k.blocks[own].params[1 + n], k.results(looped)[n]);
         (k.values[param].ty, k.values[result].ty) = (self.ty, self.ty);
         // The sums take the place of the tile.
-        let place = k.def(k.yields(own)[n]).and_then(|d| k.blocks[own].insts.iter().position(|&i| i == d));
-        let after = k.blocks[own].insts.split_off(place.unwrap_or(0));
-        let mut sum = param;
-        for &step in self.steps.iter().rev() {
-            let (op, with) = match step {
-                Step::Scale(f) => (BinOp::Mul, self.of_rows(k, own, f, loc)),
-                Step::Add(v) => (BinOp::Add, self.reduced(k, own, v, loc)),
-                Step::AddProduct(x, y) => {
-                    let product = append(k, own, Op::Binary(BinOp::Mul), &[x, y], k.ty(x), loc);
-                    (BinOp::Add, self.reduced(k, own, product, loc))
-                }
-            };
-            sum = append(k, own, Op::Binary(op), &[sum, with], self.ty, loc);
-        }
-        k.blocks[own].insts.extend(after);
+        let Some(last) = k.def(k.yields(own)[n]) else { return };
+        let sum = Cursor::before(k, last, |c| {
+            c.loc = loc;
+            self.steps.iter().rev().fold(param, |sum, &step| self.stepped(c, sum, step))
+        });
         if let Some(&end) = k.blocks[own].insts.last() {
             replace(k, end, n, sum);
         }
@@ -129,18 +119,25 @@ impl Sum {
         self.sums.iter().filter_map(|&s| k.def(s)).collect::<Vec<_>>().into_iter().for_each(|i| remove(k, i));
     }
 
-    fn reduced(&self, k: &mut Kernel, block: Block, v: Value, loc: Loc) -> Value {
-        append(k, block, Op::Reduce(ReduceOp::Sum, self.dim), &[v], self.ty, loc)
+    /// The sum of rows after a step.
+    fn stepped(&self, c: &mut Cursor<'_>, sum: Value, step: Step) -> Value {
+        let reduced = |c: &mut Cursor<'_>, v| c.inst(Op::Reduce(ReduceOp::Sum, self.dim), &[v], self.ty);
+        let (op, with) = match step {
+            Step::Scale(f) => (BinOp::Mul, self.of_rows(c, f)),
+            Step::Add(v) => (BinOp::Add, reduced(c, v)),
+            Step::AddProduct(x, y) => {
+                let product = c.op(BinOp::Mul, x, y);
+                (BinOp::Add, reduced(c, product))
+            }
+        };
+        c.inst(Op::Binary(op), &[sum, with], self.ty)
     }
 
     /// A factor with the dimensions of the sum.
-    fn of_rows(&self, k: &mut Kernel, block: Block, f: Value, loc: Loc) -> Value {
-        match factor(k, f, self.dim) {
+    fn of_rows(&self, c: &mut Cursor<'_>, f: Value) -> Value {
+        match factor(c.k, f, self.dim) {
             Some(Factor::Same(same)) => same,
-            Some(Factor::Row(row)) => {
-                let ty = with_elem(self.ty, k.ty(row).elem());
-                append(k, block, Op::Reshape, &[row], ty, loc)
-            }
+            Some(Factor::Row(row)) => c.inst(Op::Reshape, &[row], with_elem(self.ty, c.k.ty(row).elem())),
             _ => f,
         }
     }
@@ -209,15 +206,10 @@ fn leads_to(k: &Kernel, own: Block, v: Value, from: Value, known: &mut FxHashMap
     leads
 }
 
-fn append(k: &mut Kernel, block: Block, op: Op, args: &[Value], ty: Type, loc: Loc) -> Value {
-    let made = k.append_inst(block, op, args, &[ty], &[], loc);
-    k.result(made)
-}
-
 fn replace(k: &mut Kernel, inst: Inst, at: usize, with: Value) {
     let mut args = k.args(inst).to_vec();
     args[at] = with;
-    k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+    k.set_args(inst, &args);
 }
 
 fn remove(k: &mut Kernel, inst: Inst) {

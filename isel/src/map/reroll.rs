@@ -12,13 +12,13 @@
 //! Equality is that of [`terms`](super::terms). A carried load that moves back an iteration reads the same: nothing
 //! writes its memory.
 
+use super::cursor::Cursor;
 use super::decided_branches::inline_decided_branches;
 use super::drop_unused::do_drop_unused;
 use super::loops::{block_of, body, carried, is_loop_of_products};
 use super::peeled_end::{compute_behind, take_in_end};
 use super::persist::rename;
 use super::prefetch_next_tile::copy;
-use super::scalar_ops::ScalarOps;
 use super::terms::{Term, Terms};
 use crate::facts::is_never_negative;
 use crate::tiles::{program_order, written};
@@ -116,12 +116,12 @@ fn put_back(k: &mut Kernel, looped: Inst, n: usize) {
     let body = body(k, looped);
     let (counter, step) = (k.blocks[body].params[0], k.args(looped)[2]);
     let (next, param) = (k.yields(body)[n], k.blocks[body].params[1 + n]);
-    let work = std::mem::take(&mut k.blocks[body].insts);
-    let inside: FxHashSet<Inst> = work.iter().copied().collect();
-    let before = ScalarOps { k, block: body }.op(BinOp::Sub, counter, step);
-    let mut known: FxHashMap<Value, Value> = [(counter, before)].into_iter().collect();
-    let own = copy(k, body, next, &inside, &mut known);
-    k.blocks[body].insts.extend(work);
+    let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
+    let own = Cursor::at_start(k, body, |c| {
+        let before = c.op(BinOp::Sub, counter, step);
+        let mut known: FxHashMap<Value, Value> = [(counter, before)].into_iter().collect();
+        copy(c.k, body, next, &inside, &mut known)
+    });
     rename(k, &[(param, own)]);
     drop_carried(k, looped, n);
 }
@@ -134,7 +134,7 @@ pub(super) fn drop_carried(k: &mut Kernel, looped: Inst, n: usize) {
         let Some(inst) = inst else { continue };
         let mut args = k.args(inst).to_vec();
         args.remove(at);
-        k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+        k.set_args(inst, &args);
     }
     k.blocks[body].params.remove(1 + n);
     for (at, &param) in k.blocks[body].params.clone().iter().enumerate() {
@@ -171,19 +171,16 @@ fn peeled(k: &Kernel, written: &FxHashSet<Value>, looped: Inst) -> Option<Vec<Va
 
 /// Lets a loop begin an iteration earlier, with these values. That iteration runs in any case, as it did before the loop.
 fn begin_earlier(k: &mut Kernel, looped: Inst, starts: &[Value]) {
-    let block = block_of(k, looped);
     let [low, high, step] = [0, 1, 2].map(|n| k.args(looped)[n]);
-    let at = k.blocks[block].insts.iter().position(|&i| i == looped).unwrap_or(0);
-    let behind = k.blocks[block].insts.split_off(at);
-    let mut s = ScalarOps { k, block };
-    let before = match [low, step].map(|v| s.k.int_const(v)) {
-        [Some(low), Some(step)] => s.int(low - step),
-        _ => s.op(BinOp::Sub, low, step),
-    };
-    let least = s.op(BinOp::Max, high, low);
+    let [before, least] = Cursor::before(k, looped, |c| {
+        let before = match [low, step].map(|v| c.k.int_const(v)) {
+            [Some(low), Some(step)] => c.int(low - step),
+            _ => c.op(BinOp::Sub, low, step),
+        };
+        [before, c.op(BinOp::Max, high, low)]
+    });
     let args: Vec<Value> = [before, least, step].into_iter().chain(starts.iter().copied()).collect();
-    k.insts[looped].args = ValueList::from_slice(&args, &mut k.pool);
-    k.blocks[block].insts.extend(behind);
+    k.set_args(looped, &args);
 }
 
 /// Whether a loop does the same as the one before, from where that one ends.
@@ -225,13 +222,10 @@ fn same_bodies(k: &Kernel, written: &FxHashSet<Value>, first: Inst, second: Inst
 /// Lets the second loop run from the start of the first.
 fn join(k: &mut Kernel, first: Inst, second: Inst) {
     let block = block_of(k, second);
-    let at = k.blocks[block].insts.iter().position(|&i| i == second).unwrap_or(0);
-    let behind = k.blocks[block].insts.split_off(at);
     let (from, middle, end) = (k.args(first)[0], k.args(first)[1], k.args(second)[1]);
-    let most = ScalarOps { k, block }.op(BinOp::Max, middle, end);
+    let most = Cursor::before(k, second, |c| c.op(BinOp::Max, middle, end));
     let mut args = k.args(first).to_vec();
     args[..2].copy_from_slice(&[from, most]);
-    k.insts[second].args = ValueList::from_slice(&args, &mut k.pool);
-    k.blocks[block].insts.extend(behind);
+    k.set_args(second, &args);
     k.blocks[block].insts.retain(|&i| i != first);
 }

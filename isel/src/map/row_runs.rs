@@ -12,6 +12,7 @@
 //! where it comes from memory, if the kernel does not write that memory. So a producer can find it by itself. Pages of a
 //! cache, blocks of a sparse matrix and bands of a ragged one become boxes in this way.
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use crate::boxes::{MOST_EXTENT, only_products};
 use crate::facts::{is_multiple, is_never_negative};
@@ -22,7 +23,7 @@ use crate::tiles::{array, equal_elements, extents, memory, written};
 use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, Value, ValueList, Way};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, Value, Way};
 use warplift_ir::types::Elem;
 
 /// Rows of a run at least: those that a swizzle repeats after.
@@ -50,8 +51,8 @@ pub fn do_row_runs(k: &mut Kernel, ways: Ways) {
         let mut known = FxHashMap::default();
         for inst in std::mem::take(&mut k.blocks[block].insts) {
             if let Some(runs) = found.get(&inst) {
-                let loc = k.insts[inst].loc;
-                Scalars { k, block, loc, known: &mut known }.load_by(inst, runs);
+                let c = Cursor::at_end(k, block).like(inst);
+                Scalars { c, known: &mut known }.load_by(inst, runs);
             }
             k.blocks[block].insts.push(inst);
         }
@@ -284,9 +285,7 @@ fn moved_in(moving: Option<usize>, at: usize) -> Option<usize> {
 
 /// Appends scalars to a block that compute single elements of tiles.
 struct Scalars<'k> {
-    k: &'k mut Kernel,
-    block: Block,
-    loc: Loc,
+    c: Cursor<'k>,
     /// Elements that are there already.
     known: &'k mut FxHashMap<(Value, Place), Value>,
 }
@@ -323,29 +322,29 @@ impl Scalars<'_> {
         let starts: Option<Vec<Value>> =
             starts.map(|at| self.first(runs.rows, Place::from_iter([at]))).collect();
         let Some(starts) = starts else { return };
-        let k = &mut *self.k;
+        let k = &mut *self.c.k;
         let args = k.args(load);
         let all = [&args[..1 + runs.dim], &starts[..], &args[2 + runs.dim..]].concat();
-        k.insts[load].args = ValueList::from_slice(&all, &mut k.pool);
+        k.set_args(load, &all);
         k.insts[load].op = if runs.count == 1 { Op::Load } else { Op::LoadRuns(runs.dim as u8) };
     }
 
     /// The first index of a run; a negative number that stands for all of a run is one that no row of it reaches.
     fn first(&mut self, v: Value, at: Place) -> Option<Value> {
-        let k = &*self.k;
+        let k = &*self.c.k;
         let def = k.def(v)?;
         let args: SmallVec<[Value; 3]> = k.args(def).iter().copied().collect();
         match k.insts[def].op {
             Op::Select => {
                 let choice = self.element(args[0], at.clone())?;
                 let [yes, no] = [1, 2].map(|n| self.first(args[n], at.clone()));
-                Some(self.inst(Op::Select, &[choice, yes?, no?], Elem::I32))
+                Some(self.c.select(choice, yes?, no?))
             }
             _ if let Some(before) = place_before(k, def, &at) => self.first(args[0], before),
             _ => {
                 let negative = equal_elements(k, v).and_then(|s| k.int_const(s)).filter(|n| *n < 0);
                 match negative {
-                    Some(n) => Some(self.int(n.min(OUTSIDE), Elem::I32)),
+                    Some(n) => Some(self.c.int(n.min(OUTSIDE))),
                     None => self.element(v, at),
                 }
             }
@@ -353,7 +352,7 @@ impl Scalars<'_> {
     }
 
     fn element(&mut self, v: Value, at: Place) -> Option<Value> {
-        if self.k.ty(v).shape().is_none() {
+        if self.c.k.ty(v).shape().is_none() {
             return Some(v);
         }
         if let Some(&known) = self.known.get(&(v, at.clone())) {
@@ -365,13 +364,13 @@ impl Scalars<'_> {
     }
 
     fn computed(&mut self, v: Value, at: &Place) -> Option<Value> {
-        let k = &*self.k;
+        let k = &*self.c.k;
         let (def, elem) = (k.def(v)?, k.ty(v).elem());
         let args: SmallVec<[Value; 4]> = k.args(def).iter().copied().collect();
         let op = k.insts[def].op.clone();
         match op {
             Op::Full => Some(args[0]),
-            Op::Iota(d) => Some(self.int(at[usize::from(d)], Elem::I32)),
+            Op::Iota(d) => Some(self.c.int(at[usize::from(d)])),
             _ if let Some(before) = place_before(k, def, at) => self.element(args[0], before),
             Op::Load | Op::LoadGather { .. } => self.loaded(&args, at, elem),
             Op::ToIndex => {
@@ -380,7 +379,7 @@ impl Scalars<'_> {
             }
             op => {
                 let all = args.iter().map(|&a| self.element(a, at.clone())).collect::<Option<Vec<_>>>()?;
-                Some(self.inst(op, &all, elem))
+                Some(self.c.inst(op, &all, Type::Scalar(elem)))
             }
         }
     }
@@ -389,38 +388,22 @@ impl Scalars<'_> {
     fn loaded(&mut self, args: &[Value], at: &Place, elem: Elem) -> Option<Value> {
         let mut all = vec![args[0]];
         for (&index, &place) in args[1..].iter().zip(at) {
-            let tile = self.k.ty(index).shape().is_some();
+            let tile = self.c.k.ty(index).shape().is_some();
             let index = self.element(index, at.clone())?;
-            all.push(if tile { index } else { self.plus(index, place) });
+            all.push(if tile || place == 0 { index } else { self.c.with(BinOp::Add, index, place) });
         }
-        Some(self.inst(Op::Load, &all, elem))
-    }
-
-    fn plus(&mut self, v: Value, n: i64) -> Value {
-        if n == 0 {
-            return v;
-        }
-        let n = self.int(n, self.k.ty(v).elem());
-        self.inst(Op::Binary(BinOp::Add), &[v, n], self.k.ty(v).elem())
+        Some(self.c.inst(Op::Load, &all, Type::Scalar(elem)))
     }
 
     /// An index of 64 bits as `to_index` has it.
     fn narrowed(&mut self, wide: Value) -> Value {
-        let (elem, narrow) = (self.k.ty(wide).elem(), self.inst(Op::Cast, &[wide], Elem::I32));
-        let outside = self.int(-1, Elem::I32);
+        let c = &mut self.c;
+        let (ty, narrow) = (c.k.ty(wide), c.cast(wide, Elem::I32));
+        let outside = c.int(-1);
         [(CmpOp::Gt, i64::from(i32::MAX)), (CmpOp::Lt, 0)].into_iter().fold(narrow, |v, (beyond, limit)| {
-            let limit = self.int(limit, elem);
-            let c = self.inst(Op::Compare(beyond), &[wide, limit], Elem::Bool);
-            self.inst(Op::Select, &[c, outside, v], Elem::I32)
+            let limit = c.constant(Op::Int(limit), ty);
+            let is_beyond = c.compare(beyond, wide, limit);
+            c.select(is_beyond, outside, v)
         })
-    }
-
-    fn int(&mut self, n: i64, elem: Elem) -> Value {
-        self.inst(Op::Int(n), &[], elem)
-    }
-
-    fn inst(&mut self, op: Op, args: &[Value], elem: Elem) -> Value {
-        let made = self.k.append_inst(self.block, op, args, &[Type::Scalar(elem)], &[], self.loc);
-        self.k.result(made)
     }
 }

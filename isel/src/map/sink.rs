@@ -5,25 +5,21 @@
 //!  slice(relu(acc + bias) + residual)  ─►  relu(slice(acc) + load bias[..]) + load residual[..]
 //! ```
 
+use super::cursor::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value};
-use warplift_ir::types::Elem;
+use warplift_ir::tile::{BinOp, Dim, Inst, Kernel, Op, Shape, Type, Value};
 
 /// The slice `from .. from + width` along a dimension of `extent`. The dimension is counted from the last one back,
 /// because operands of lower rank are broadcast along the first ones.
 pub struct TilePart<'k> {
-    /// The kernel.
-    pub k: &'k mut Kernel,
-    /// The block that narrow instructions are appended to.
-    pub block: Block,
+    /// Where narrow instructions are appended.
+    pub at: Cursor<'k>,
     /// Extent of the whole dimension.
     pub extent: u32,
     /// First element.
     pub from: u32,
     /// Elements of the slice.
     pub width: u32,
-    /// Source place.
-    pub loc: Loc,
     /// Tiles that are already narrowed, by dimension.
     pub done: FxHashMap<(Value, usize), Value>,
     /// Where the slice stops sinking.
@@ -81,13 +77,13 @@ fn keeps_places(op: &Op) -> bool {
 impl TilePart<'_> {
     /// The slice of a tile. A value without the dimension (scalar, single column) stays as it is.
     pub fn of(&mut self, v: Value, back: usize) -> Value {
-        let Type::Tile(elem, shape) = self.k.ty(v) else { return v };
+        let Type::Tile(elem, shape) = self.at.k.ty(v) else { return v };
         let Some(narrow) = self.narrow(shape, back) else { return v };
         if let Some(&known) = self.done.get(&(v, back)) {
             return known;
         }
         let ty = Type::Tile(elem, narrow);
-        let rebuild = self.k.def(v).and_then(|def| self.rebuild(def, ty, back));
+        let rebuild = self.at.k.def(v).and_then(|def| self.rebuild(def, ty, back));
         let made = rebuild.unwrap_or_else(|| self.slice(v, ty, back));
         self.done.insert((v, back), made);
         made
@@ -103,17 +99,12 @@ impl TilePart<'_> {
         Shape::new(&dims)
     }
 
-    fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let inst = self.k.append_inst(self.block, op, args, &[ty], &[], self.loc);
-        self.k.result(inst)
-    }
-
     /// The same instruction on the slice alone, if that is possible.
     fn rebuild(&mut self, def: Inst, ty: Type, back: usize) -> Option<Value> {
-        let op = self.k.insts[def].op.clone();
-        let mut args = self.k.args(def).to_vec();
+        let op = self.at.k.insts[def].op.clone();
+        let mut args = self.at.k.args(def).to_vec();
         let rank = ty.shape()?.rank();
-        if self.stops.at(self.k, def) {
+        if self.stops.at(self.at.k, def) {
             return None;
         }
         match op {
@@ -125,7 +116,9 @@ impl TilePart<'_> {
             Op::Iota(_) => {}
             Op::Full => {}
             Op::Broadcast => args = args.iter().map(|&a| self.of(a, back)).collect(),
-            Op::Select if self.holds.contains(&args[0]) && matches!(self.k.ty(args[1]), Type::Tile(..)) => {
+            Op::Select
+                if self.holds.contains(&args[0]) && matches!(self.at.k.ty(args[1]), Type::Tile(..)) =>
+            {
                 return Some(self.of(args[1], back));
             }
             Op::ExpandDims(d) if usize::from(d) + 1 + back != rank => {
@@ -136,30 +129,25 @@ impl TilePart<'_> {
             _ if keeps_places(&op) => args = args.iter().map(|&a| self.of(a, back)).collect(),
             _ => return None,
         }
-        Some(self.push(op, &args, ty))
+        Some(self.at.inst(op, &args, ty))
     }
 
     /// The index of the slice, from an index of the whole.
     pub fn moved(&mut self, index: Value) -> Value {
-        let i32 = Type::Scalar(Elem::I32);
-        let offset = self.push(Op::Int(self.from.into()), &[], i32);
-        self.push(Op::Binary(BinOp::Add), &[index, offset], i32)
+        self.at.with(BinOp::Add, index, self.from.into())
     }
 
     /// The numbers along a dimension, from the start of the slice.
     fn plural(&mut self, d: u8, ty: Type) -> Value {
-        let numbers = self.push(Op::Iota(d), &[], ty);
-        let scalar = Type::Scalar(ty.elem());
-        let from = self.push(Op::Int(self.from.into()), &[], scalar);
-        let from = self.push(Op::Full, &[from], ty);
-        self.push(Op::Binary(BinOp::Add), &[numbers, from], ty)
+        let numbers = self.at.inst(Op::Iota(d), &[], ty);
+        self.at.with(BinOp::Add, numbers, self.from.into())
     }
 
     fn slice(&mut self, v: Value, ty: Type, back: usize) -> Value {
         let rank = ty.shape().map_or(1, |s| s.rank());
         let offset = |d: usize| if d + 1 + back == rank { self.from } else { 0 };
         let offsets = (0..rank).map(|d| Dim::new(offset(d))).collect();
-        self.push(Op::Slice(offsets), &[v], ty)
+        self.at.inst(Op::Slice(offsets), &[v], ty)
     }
 }
 

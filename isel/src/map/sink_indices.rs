@@ -11,7 +11,7 @@ use super::drop_unused::do_drop_unused;
 use super::prefetch_next_tile::copy;
 use crate::tiles::{has_products, program_order};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Sinks them into the loops of products, to the blocks that use them.
@@ -61,7 +61,7 @@ fn sink_into(k: &mut Kernel, block: Block, inside: &FxHashSet<Inst>) -> bool {
                 changed = true;
             }
         }
-        k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+        k.set_args(inst, &args);
         k.blocks[block].insts.push(inst);
     }
     changed

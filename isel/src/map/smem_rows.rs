@@ -7,12 +7,13 @@
 //!  slice(h, from)                slice(a, from)  where from < S,  else     slice(b, from - S)
 //! ```
 
+use super::cursor::Cursor;
 use super::prefetch_next_tile::moving;
 use super::sink::{Stops, TilePart};
 use crate::tiles::{array, extents, memory, program_order, written};
 use rustc_hash::FxHashMap;
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, ValueList, Way};
+use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, Way};
 
 /// Bytes of shared memory reserved for barriers and for exchanges between threads.
 const KEPT_BYTES: u32 = 1024;
@@ -105,7 +106,7 @@ fn read_plainly(k: &mut Kernel, (block, load): (Block, Inst)) {
 fn from_view(k: &mut Kernel, load: Inst, view: Value) {
     k.attrs[load].in_parts = false;
     let args = [&[view], &k.args(load)[1..]].concat();
-    k.insts[load].args = ValueList::from_slice(&args, &mut k.pool);
+    k.set_args(load, &args);
 }
 
 /// Splits a load at column `from`: the columns before it stay in shared memory, the threads load the rest.
@@ -129,7 +130,7 @@ fn split(k: &mut Kernel, (block, load): (Block, Inst), columns: u32, from: u32) 
             *last = Dim::new(moved);
         }
         k.insts[slice].op = Op::Slice(offsets);
-        k.insts[slice].args = ValueList::from_slice(&[source], &mut k.pool);
+        k.set_args(slice, &[source]);
     }
 }
 
@@ -137,19 +138,18 @@ fn split(k: &mut Kernel, (block, load): (Block, Inst), columns: u32, from: u32) 
 fn plain_view(k: &mut Kernel, block: Block, load: Inst) -> Value {
     let view = k.whole_view(k.args(load)[0]);
     let Some(def) = k.def(view) else { return view };
-    let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(view), k.insts[def].loc);
     let args = k.args(def).to_vec();
-    let made = k.append_inst(block, op, &args, &[ty], &[], loc);
-    k.attrs[made] = k.attrs[def].clone();
+    let made = Cursor::at_end(k, block).copy(def, &args);
     k.attrs[made].array.way = Way::Plain;
     k.result(made)
 }
 
 /// A load of some of the columns.
 fn part(k: &mut Kernel, (block, load): (Block, Inst), extent: u32, [from, width]: [u32; 2]) -> Value {
-    let (loc, attrs, whole) = (k.insts[load].loc, k.attrs[load].clone(), k.result(load));
+    let (attrs, whole) = (k.attrs[load].clone(), k.result(load));
     let (done, stops) = (FxHashMap::default(), Stops::Nowhere);
-    let mut part = TilePart { k, block, extent, from, width, loc, done, stops, holds: &[] };
+    let mut part =
+        TilePart { at: Cursor::at_end(k, block).like(load), extent, from, width, done, stops, holds: &[] };
     let made = part.of(whole, 0);
     if let Some(def) = k.def(made) {
         k.attrs[def] = attrs;

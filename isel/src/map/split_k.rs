@@ -16,9 +16,9 @@
 //! CUTLASS, `include/cutlass/barrier.h`, has the order of memory.)
 
 use super::MapContext;
+use super::cursor::{Cursor, I32};
 use super::fold_grid::do_fold_grid;
 use super::mma_variant::consumers;
-use super::scalar_ops::{I32, ScalarOps, scalar};
 use super::work_items::{MAX_PARTS, Places, WorkItem, section_of_tile, slice_of_tile};
 use crate::facts::launch_expr;
 use crate::tiles::{constant, extents, loop_name, shared_trips};
@@ -323,27 +323,28 @@ impl Split {
     fn share_out(&self, k: &mut Kernel) -> WorkItem {
         let entry = k.entry;
         let [low, high] = [k.args(self.looped)[0], k.args(self.looped)[1]];
-        let mut s = ScalarOps { block: entry, k };
+        let mut s = Cursor::at_end(k, entry);
         // Facts follow a loop that starts at zero: its number of iterations is no difference.
         let trips = if s.k.int_const(low) == Some(0) { high } else { s.op(BinOp::Sub, high, low) };
-        let number = scalar(k, entry, Op::BlockIndex(k.grid.len() as u8), &[]);
+        let items = Op::BlockIndex(k.grid.len() as u8);
+        let number = Cursor::at_end(k, entry).index(items, &[]);
         let item = match self.form {
             Form::Slices(slices) => {
-                let all = scalar(k, entry, Op::Int(slices.into()), &[]);
+                let all = Cursor::at_end(k, entry).int(slices.into());
                 let item = slice_of_tile(k, trips, number, (all, slices));
                 k.grid.push(all);
                 item
             }
             Form::Stream => {
-                let trips = ScalarOps { block: entry, k }.with(BinOp::Max, trips, 0);
+                let trips = Cursor::at_end(k, entry).with(BinOp::Max, trips, 0);
                 k.def(trips).into_iter().for_each(|trips| k.attrs[trips].trips = true);
                 let item = section_of_tile(k, trips, number);
-                let one = scalar(k, entry, Op::Int(1), &[]);
+                let one = Cursor::at_end(k, entry).int(1);
                 k.grid.push(one);
                 item
             }
         };
-        let mut s = ScalarOps { block: entry, k };
+        let mut s = Cursor::at_end(k, entry);
         let from = s.op(BinOp::Add, low, item.first);
         let to = s.op(BinOp::Add, low, item.end);
         // The loop's old end is a bound that the launch knows.
@@ -364,17 +365,16 @@ impl Split {
         counters: Value,
         ending: Vec<Inst>,
     ) {
-        let zero = scalar(k, block, Op::Int(0), &[]);
+        let zero = Cursor::at_end(k, block).int(0);
         for Parts { view, sum, .. } in parts {
             let own = part(k, block, *view, &item.own, rank(k, *sum));
             let args: Vec<Value> = [own].into_iter().chain(vec![zero; rank(k, *sum)]).chain([*sum]).collect();
-            let store = k.append_inst(block, Op::Store, &args, &[], &[], self.looks);
+            let store = self.at_end(k, block).effect(Op::Store, &args);
             k.attrs[store].by_threads = true;
         }
         let args: Vec<Value> =
             [counters].into_iter().chain(item.counter.iter().copied()).chain([item.parts]).collect();
-        let last = k.append_inst(block, Op::Arrive, &args, &[Type::Scalar(Elem::Bool)], &[], self.looks);
-        let last = k.result(last);
+        let last = self.at_end(k, block).inst(Op::Arrive, &args, Type::Scalar(Elem::Bool));
         let [then, other] = [(); 2].map(|()| k.blocks.push(Default::default()));
         let totals: Vec<(Value, Value)> = parts.iter().map(|p| (p.sum, self.total(k, then, p))).collect();
         k.blocks[then].insts.extend(ending);
@@ -384,14 +384,14 @@ impl Split {
 
     /// A branch without results at the end of a block.
     fn branch(&self, k: &mut Kernel, block: Block, condition: Value, sides: [Block; 2]) {
-        sides.into_iter().for_each(|b| _ = k.append_inst(b, Op::Yield, &[], &[], &[], self.looks));
+        sides.into_iter().for_each(|b| _ = self.at_end(k, b).effect(Op::Yield, &[]));
         k.append_inst(block, Op::If, &[condition], &[], &sides, self.looks);
     }
 
     /// The sum of all parts, in an order that depends on their number alone: first those that no whole trip of a loop
     /// takes, then trip after trip.
     fn total(&self, k: &mut Kernel, block: Block, parts: &Parts) -> Value {
-        let single = |k: &mut Kernel, n: u32| scalar(k, block, Op::Int(n.into()), &[]);
+        let single = |k: &mut Kernel, n: u32| Cursor::at_end(k, block).int(n.into());
         let most = match self.form {
             Form::Slices(slices) => slices,
             Form::Stream => MAX_PARTS,
@@ -424,17 +424,17 @@ impl Split {
     fn added_by_loop(&self, k: &mut Kernel, block: Block, parts: &Parts, first: Value, all: u32) -> Value {
         let ty = k.ty(parts.sum);
         let body = k.blocks.push(Default::default());
-        let trip = k.append_param(body, I32[0]);
+        let trip = k.append_param(body, I32);
         let so_far = k.append_param(body, ty);
-        let mut s = ScalarOps { block: body, k };
+        let mut s = Cursor::at_end(k, body);
         let start = s.with(BinOp::Mul, trip, UNROLLED.into());
         let from = all % UNROLLED;
         let numbers: Vec<Value> =
             (from..from + UNROLLED).map(|n| s.with(BinOp::Add, start, n.into())).collect();
         let next = self.added(k, body, parts, &numbers, u32::MAX);
         let next = self.add(k, body, so_far, next);
-        k.append_inst(body, Op::Yield, &[next], &[], &[], self.looks);
-        let [low, high, step] = [0, all / UNROLLED, 1].map(|v| scalar(k, block, Op::Int(v.into()), &[]));
+        self.at_end(k, body).effect(Op::Yield, &[next]);
+        let [low, high, step] = [0, all / UNROLLED, 1].map(|v| Cursor::at_end(k, block).int(v.into()));
         let looped = k.append_inst(block, Op::For, &[low, high, step, first], &[ty], &[body], self.looks);
         k.attrs[looped].looped = Some(LoopMapping::default());
         k.result(looped)
@@ -454,29 +454,28 @@ impl Split {
         (HELD.min(free) / registers(wide).max(1)).max(2) as usize
     }
 
+    /// Appends for the sake of the loop.
+    fn at_end<'k>(&self, k: &'k mut Kernel, block: Block) -> Cursor<'k> {
+        Cursor { k, block, loc: self.looks }
+    }
+
     fn zero(&self, k: &mut Kernel, block: Block, ty: Type) -> Value {
         let op = if ty.elem().is_float() { Op::Float(0.0) } else { Op::Int(0) };
-        let zero = k.append_inst(block, op, &[], &[Type::Scalar(ty.elem())], &[], self.looks);
-        let zero = k.result(zero);
-        let full = k.append_inst(block, Op::Full, &[zero], &[ty], &[], self.looks);
-        k.result(full)
+        self.at_end(k, block).constant(op, ty)
     }
 
     fn load(&self, k: &mut Kernel, block: Block, parts: &Parts, n: Value) -> Value {
         let rank = rank(k, parts.sum);
         let place = parts.places.of(k, block, n);
         let view = part(k, block, parts.view, &place, rank);
-        let zero = scalar(k, block, Op::Int(0), &[]);
+        let zero = Cursor::at_end(k, block).int(0);
         let args: Vec<Value> = [view].into_iter().chain(vec![zero; rank]).collect();
         let ty = k.ty(parts.sum);
-        let load = k.append_inst(block, Op::Load, &args, &[ty], &[], self.looks);
-        k.result(load)
+        self.at_end(k, block).inst(Op::Load, &args, ty)
     }
 
     fn add(&self, k: &mut Kernel, block: Block, x: Value, y: Value) -> Value {
-        let ty = k.ty(x);
-        let sum = k.append_inst(block, Op::Binary(BinOp::Add), &[x, y], &[ty], &[], self.looks);
-        k.result(sum)
+        self.at_end(k, block).op(BinOp::Add, x, y)
     }
 }
 
@@ -487,19 +486,17 @@ fn rank(k: &Kernel, tile: Value) -> usize {
 /// A view of a new workspace with these extents, in the entry block.
 fn array(k: &mut Kernel, elem: Elem, extents: &[Value]) -> Value {
     let entry = k.entry;
-    let loc = Default::default();
-    let made = k.append_inst(entry, Op::Workspace, extents, &[Type::Ptr(elem)], &[], loc);
-    let args: Vec<Value> = [k.result(made)].into_iter().chain(extents.iter().copied()).collect();
-    let ty = Type::View(elem, extents.len() as u8);
-    let view = k.append_inst(entry, Op::View { strided: false, fill: 0.0 }, &args, &[ty], &[], loc);
-    k.result(view)
+    let mut c = Cursor::at_end(k, entry);
+    let memory = c.inst(Op::Workspace, extents, Type::Ptr(elem));
+    let args: Vec<Value> = [memory].into_iter().chain(extents.iter().copied()).collect();
+    c.inst(Op::View { strided: false, fill: 0.0 }, &args, Type::View(elem, extents.len() as u8))
 }
 
 /// The parts of a sum: a view of the workspace, with these extents before those of a part.
 fn parts_array(k: &mut Kernel, slots: &[Value], sum: Value) -> Value {
     let entry = k.entry;
     let own: Vec<u32> = extents(k, sum);
-    let own = own.into_iter().map(|e| scalar(k, entry, Op::Int(e.into()), &[])).collect::<Vec<_>>();
+    let own = own.into_iter().map(|e| Cursor::at_end(k, entry).int(e.into())).collect::<Vec<_>>();
     let view = array(k, k.ty(sum).elem(), &[slots, &own].concat());
     let def = k.def(view);
     def.into_iter()
@@ -513,8 +510,7 @@ fn part(k: &mut Kernel, block: Block, parts: Value, place: &[Value], rank: usize
     let kept = (first..first + rank as u8).collect();
     let args = [&[parts], place].concat();
     let ty = Type::View(k.ty(parts).elem(), rank as u8);
-    let view = k.append_inst(block, Op::SubView(kept), &args, &[ty], &[], Default::default());
-    k.result(view)
+    Cursor::at_end(k, block).inst(Op::SubView(kept), &args, ty)
 }
 
 /// Divides what stands behind the loop: what needs no sum and has no effect, what only the last block does, and the

@@ -12,9 +12,7 @@ use super::prefetch_scales::scales;
 use crate::feature::Ways;
 use crate::tiles::{acquired, program_order, unit_dim};
 use crate::window::Window;
-use warplift_ir::tile::{
-    BinOp, Block, CmpOp, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value, ValueList,
-};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Scales of a copy: 16 bytes, the least of a tensor copy.
@@ -113,7 +111,7 @@ fn stage(k: &mut Kernel, block: Block, load: Inst) {
             let wide = append.push(Op::Broadcast, &[one], Type::Tile(Elem::F32, shape));
             let args: Vec<Value> =
                 append.k.args(inst).iter().map(|&a| if a == scale { wide } else { a }).collect();
-            append.k.insts[inst].args = ValueList::from_slice(&args, &mut append.k.pool);
+            append.k.set_args(inst, &args);
         }
         k.blocks[block].insts.push(inst);
     }

@@ -17,6 +17,7 @@
 //! registers fits its share of the register file, with the resident blocks that the mapping asks for.
 
 use super::MapContext;
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::prefetch_next_tile::loads;
 use super::redundant_store_mask::conditions;
@@ -28,7 +29,7 @@ use crate::variant::MmaVariant;
 use crate::vector::vector_elements;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value, ValueList};
+use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Registers of a thread beside tiles: addresses, scalars, temporaries. Strip-mining starts if fewer than the first
@@ -251,15 +252,12 @@ impl Cutter<'_> {
         n: u32,
         kept: &'a FxHashSet<Inst>,
     ) -> TilePart<'a> {
-        let loc = self.k.insts[like].loc;
         let (extent, from) = (width * self.count, n * width);
         TilePart {
-            k: self.k,
-            block,
+            at: Cursor::at_end(self.k, block).like(like),
             extent,
             from,
             width,
-            loc,
             done: FxHashMap::default(),
             stops: Stops::At(kept),
             holds: &[],
@@ -269,18 +267,15 @@ impl Cutter<'_> {
     /// The elements of a strip are combined with those of earlier strips, then reduced.
     fn cut_reduce(&mut self, block: Block, inst: Inst, width: u32, kept: &FxHashSet<Inst>) {
         let Op::Reduce(op, _) = self.k.insts[inst].op else { return };
-        let loc = self.k.insts[inst].loc;
         let Some(&value) = self.k.args(inst).last() else { return };
         let mut sum = self.part(block, inst, width, 0, kept).of(value, 0);
         sum = self.folded(block, inst, sum);
         for n in 1..self.count {
             let next = self.part(block, inst, width, n, kept).of(value, 0);
             let next = self.folded(block, inst, next);
-            let ty = self.k.ty(sum);
-            let both = self.k.append_inst(block, Op::Binary(reduced(op)), &[sum, next], &[ty], &[], loc);
-            sum = self.k.result(both);
+            sum = Cursor::at_end(self.k, block).like(inst).op(reduced(op), sum, next);
         }
-        self.k.insts[inst].args = ValueList::from_slice(&[sum], &mut self.k.pool);
+        self.k.set_args(inst, &[sum]);
         self.k.blocks[block].insts.push(inst);
     }
 
@@ -301,11 +296,9 @@ impl Cutter<'_> {
         let [Some(apart), Some(folded)] = shapes.map(|s| s.map(|s| Type::Tile(elem, s))) else {
             return strip;
         };
-        let loc = k.insts[reduce].loc;
-        let apart = k.append_inst(block, Op::Reshape, &[strip], &[apart], &[], loc);
-        let apart = k.result(apart);
-        let folded = k.append_inst(block, Op::Reduce(op, d + 1), &[apart], &[folded], &[], loc);
-        k.result(folded)
+        let mut c = Cursor::at_end(k, block).like(reduce);
+        let apart = c.inst(Op::Reshape, &[strip], apart);
+        c.inst(Op::Reduce(op, d + 1), &[apart], folded)
     }
 
     /// Orders the strips: the loads of the next strip come before the work on each.
@@ -341,8 +334,7 @@ impl Cutter<'_> {
             *column = part.moved(*column);
         }
         args.push(strip);
-        let loc = part.loc;
-        let made = self.k.append_inst(block, Op::Store, &args, &[], &[], loc);
+        let made = part.at.effect(Op::Store, &args);
         self.k.attrs[made] = self.k.attrs[store].clone();
     }
 

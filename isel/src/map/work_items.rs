@@ -16,9 +16,9 @@
 //! `split_k` runs before the loop over tiles exists. There the third index of the grid is the item, and its extent is 1:
 //! item 0 is a whole tile. [`Deal`] makes the other numbers when the loop over tiles is made.
 
-use super::scalar_ops::{ScalarOps, scalar};
+use super::cursor::Cursor;
 use crate::tiles::shared_trips;
-use warplift_ir::tile::{BinOp, Block, Kernel, Op, Value};
+use warplift_ir::tile::{BinOp, Block, CmpOp, Kernel, Op, Value};
 
 /// Parts of a tile at most that `stream_k` makes.
 pub(super) const MAX_PARTS: u32 = 4;
@@ -60,14 +60,14 @@ impl Places {
             Self::Programs { first, parts, programs } => (first, parts, programs),
         };
         let number = k.int_const(n);
-        let mut s = ScalarOps { k, block };
+        let mut s = Cursor::at_end(k, block);
         let starts = s.int(i64::from(number == Some(0)));
         let program = s.op(BinOp::Add, first, n);
         // Every cut tile has two parts.
         if number.is_some_and(|n| n < 2) {
             return vec![program, starts];
         }
-        let is_there = s.less_than(n, parts);
+        let is_there = s.compare(CmpOp::Lt, n, parts);
         vec![s.select(is_there, program, programs), starts]
     }
 }
@@ -76,7 +76,7 @@ impl Places {
 pub(super) fn slice_of_tile(k: &mut Kernel, trips: Value, slice: Value, slices: (Value, u32)) -> WorkItem {
     let entry = k.entry;
     let (rows, columns) = (k.grid[0], k.grid.get(1).copied());
-    let mut s = ScalarOps { block: entry, k };
+    let mut s = Cursor::at_end(k, entry);
     let each = s.with(BinOp::Div, trips, slices.1.into());
     let rest = s.with(BinOp::Rem, trips, slices.1.into());
     let mut start = |slice: Value| {
@@ -86,10 +86,10 @@ pub(super) fn slice_of_tile(k: &mut Kernel, trips: Value, slice: Value, slices: 
     };
     let (first, next) = start(slice);
     let (end, _) = start(next);
-    let row = scalar(k, entry, Op::BlockIndex(0), &[]);
+    let row = Cursor::at_end(k, entry).index(Op::BlockIndex(0), &[]);
     let (column, columns) = match columns {
-        Some(extent) => (scalar(k, entry, Op::BlockIndex(1), &[]), extent),
-        None => (scalar(k, entry, Op::Int(0), &[]), scalar(k, entry, Op::Int(1), &[])),
+        Some(extent) => (Cursor::at_end(k, entry).index(Op::BlockIndex(1), &[]), extent),
+        None => (Cursor::at_end(k, entry).int(0), Cursor::at_end(k, entry).int(1)),
     };
     WorkItem {
         first,
@@ -107,11 +107,11 @@ pub(super) fn slice_of_tile(k: &mut Kernel, trips: Value, slice: Value, slices: 
 /// The iterations of an item of `stream_k`.
 pub(super) fn section_of_tile(k: &mut Kernel, trips: Value, item: Value) -> WorkItem {
     let entry = k.entry;
-    let programs = scalar(k, entry, Op::ProgramCount, &[]);
+    let programs = Cursor::at_end(k, entry).index(Op::ProgramCount, &[]);
     let row = Row::new(k, entry, programs, trips);
-    let mut s = ScalarOps { block: entry, k };
+    let mut s = Cursor::at_end(k, entry);
     let zero = s.int(0);
-    let is_cut = s.less_than(zero, item);
+    let is_cut = s.compare(CmpOp::Lt, zero, item);
     let at = s.with(BinOp::Sub, item, 1);
     let at = s.with(BinOp::Max, at, 0);
     let tile = s.op(BinOp::Div, at, row.trips);
@@ -132,7 +132,7 @@ pub(super) fn section_of_tile(k: &mut Kernel, trips: Value, item: Value) -> Work
     let parts = s.op(BinOp::Sub, last, first_program);
     let parts = s.with(BinOp::Add, parts, 1);
     let one = s.int(1);
-    let starts = s.less_than(first, one);
+    let starts = s.compare(CmpOp::Lt, first, one);
     let starts = s.select(starts, one, zero);
     let two = s.int(2);
     WorkItem {
@@ -164,7 +164,7 @@ impl Row {
     /// From the grid of tiles alone.
     fn new(k: &mut Kernel, block: Block, programs: Value, trips: Value) -> Self {
         let grid = k.grid.clone();
-        let mut s = ScalarOps { k, block };
+        let mut s = Cursor::at_end(k, block);
         // A negative extent counts as 0.
         let grid: Vec<Value> = grid.into_iter().map(|extent| s.with(BinOp::Max, extent, 0)).collect();
         let tiles = grid.into_iter().reduce(|all, extent| s.op(BinOp::Mul, all, extent));
@@ -208,7 +208,7 @@ impl Deal {
         let items = k.grid.pop();
         let row = Row::new(k, entry, programs, trips);
         k.grid.extend(items);
-        let mut s = ScalarOps { k, block: entry };
+        let mut s = Cursor::at_end(k, entry);
         let start = s.op(BinOp::Mul, id, row.each);
         let start = s.op(BinOp::Min, start, row.all);
         let stop = s.op(BinOp::Add, start, row.each);
@@ -223,15 +223,15 @@ impl Deal {
     /// The tile and the item of a visit. The cut tiles come first, so that their parts are added while the next
     /// tile's operands are loaded.
     pub fn decode(&self, k: &mut Kernel, block: Block, visit: Value) -> (Value, Value) {
-        let mut s = ScalarOps { k, block };
-        let is_streamed = s.less_than(visit, self.streamed);
+        let mut s = Cursor::at_end(k, block);
+        let is_streamed = s.compare(CmpOp::Lt, visit, self.streamed);
         let tile = s.op(BinOp::Add, self.first, visit);
         let begin = s.op(BinOp::Mul, tile, self.row.trips);
         let end = s.op(BinOp::Add, begin, self.row.trips);
         let begin = s.op(BinOp::Max, begin, self.start);
         let end = s.op(BinOp::Min, end, self.stop);
         let own = s.op(BinOp::Sub, end, begin);
-        let is_cut = s.less_than(own, self.row.trips);
+        let is_cut = s.compare(CmpOp::Lt, own, self.row.trips);
         let zero = s.int(0);
         let number = s.with(BinOp::Add, begin, 1);
         let item = s.select(is_cut, number, zero);

@@ -8,7 +8,7 @@
 
 use super::Rewrite;
 use crate::tiles::{byte_of, constant, with_elem};
-use warplift_ir::tile::{CmpOp, Inst, Op, Type, Value};
+use warplift_ir::tile::{CmpOp, Inst, Op, Value};
 use warplift_ir::types::Elem;
 
 /// A comparison for equality of bytes that are converted to a type that holds them all.
@@ -21,11 +21,8 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     let (number, from) = (constant(r.k, c)?, source(r, x)?);
     byte_of(number, from)?;
     let bytes = unconverted(r, x)?;
-    let mut byte = r.push(Op::Int(number as i64), &[], Type::Scalar(from));
-    if r.k.ty(c).shape().is_some() {
-        let ty = with_elem(r.k.ty(c), from);
-        byte = r.push(Op::Full, &[byte], ty);
-    }
+    let ty = with_elem(r.k.ty(c), from);
+    let byte = r.constant(Op::Int(number as i64), ty);
     Some((Op::Compare(cmp), vec![bytes, byte]))
 }
 
@@ -48,11 +45,11 @@ fn source(r: &Rewrite<'_>, v: Value) -> Option<Elem> {
 
 /// The bytes of a tile for which [`source`] knows a type.
 fn unconverted(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
-    let (op, args) = r.op(v)?;
+    let (op, args) = r.maker(v)?;
     if op == Op::Cast {
         return Some(args[0]);
     }
     let inner = unconverted(r, args[0])?;
     let ty = with_elem(r.k.ty(v), r.k.ty(inner).elem());
-    Some(r.push(op, &[inner], ty))
+    Some(r.inst(op, &[inner], ty))
 }

@@ -33,10 +33,10 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
 /// The factors of a row that is one of them times a scalar, as tiles of a type.
 fn repeated_factors(r: &mut Rewrite<'_>, row: Value, ty: Type) -> Option<[Value; 2]> {
     let (Op::Binary(BinOp::Mul), args) = r.once(row)? else { return None };
-    let is_scalar = |v: &Value| r.k.ty(*v).shape().is_none() || matches!(r.op(*v), Some((Op::Full, _)));
+    let is_scalar = |v: &Value| r.k.ty(*v).shape().is_none() || matches!(r.maker(*v), Some((Op::Full, _)));
     args.iter().any(is_scalar).then(|| {
         let factor = |v: &Value| match r.k.ty(*v).shape() {
-            Some(_) => r.push(Op::Broadcast, &[*v], ty),
+            Some(_) => r.inst(Op::Broadcast, &[*v], ty),
             None => *v,
         };
         args.iter().map(factor).collect::<Vec<Value>>().try_into().ok()

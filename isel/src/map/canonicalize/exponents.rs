@@ -4,7 +4,7 @@ use super::super::sentinels::cancelling;
 use super::Rewrite;
 use crate::tiles::equal_elements;
 use std::f64::consts::LOG2_E;
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// `exp` and `exp2` of f32: the exponent with its factors folded.
@@ -19,7 +19,7 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     }
     let exponent = match power {
         UnOp::Exp => {
-            let factor = r.number(Elem::F32, LOG2_E);
+            let factor = r.float(Elem::F32, LOG2_E);
             scaled(r, x, factor)
         }
         _ => match r.once(x) {
@@ -56,23 +56,23 @@ fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
                 let by = r.product(f, by);
                 scaled(r, x, by)
             }
-            None => r.mul(v, by),
+            None => r.op(BinOp::Mul, v, by),
         },
         Some((Op::Binary(op @ (BinOp::Add | BinOp::Sub)), args)) if r.row(args[1]).is_some() => {
             let limit = cancelling(r.k, [args[0], args[1]]);
             let factor = |r: &mut Rewrite<'_>, row| limit.map_or(by, |limit| row_factor(r, row, by, limit));
             let row = r.of_row(args[1], &mut |r, row| {
                 let by = factor(r, row);
-                r.mul(row, by)
+                r.op(BinOp::Mul, row, by)
             });
             let row = if op == BinOp::Sub { r.negative(row) } else { row };
             let (x, by) = match limit {
                 Some(_) => (args[0], r.of_row(args[1], &mut |r, row| factor(r, row))),
                 None => unscaled(r, args[0], by),
             };
-            r.push(Op::Fma, &[x, by, row], ty)
+            r.inst(Op::Fma, &[x, by, row], ty)
         }
-        _ => r.mul(v, by),
+        _ => r.op(BinOp::Mul, v, by),
     }
 }
 
@@ -81,11 +81,10 @@ fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
 /// difference is zero.
 fn row_factor(r: &mut Rewrite<'_>, row: Value, by: Value, limit: f64) -> Value {
     let ty = r.k.ty(row);
-    let bools = ty.shape().map_or(Type::Scalar(Elem::Bool), |s| Type::Tile(Elem::Bool, s));
-    let (limit, one) = (r.number(Elem::F32, limit), r.number(Elem::F32, 1.0));
-    let size = r.push(Op::Unary(UnOp::Abs), &[row], ty);
-    let huge = r.push(Op::Compare(CmpOp::Gt), &[size, limit], bools);
-    r.push(Op::Select, &[huge, one, by], ty)
+    let (limit, one) = (r.float(Elem::F32, limit), r.float(Elem::F32, 1.0));
+    let size = r.inst(Op::Unary(UnOp::Abs), &[row], ty);
+    let huge = r.compare(CmpOp::Gt, size, limit);
+    r.inst(Op::Select, &[huge, one, by], ty)
 }
 
 /// A value and its factor: a product with a scalar gives the scalar away.

@@ -85,7 +85,7 @@ impl Factors {
         }
         let Some(row) = r.row(v).filter(|_| r.k.ty(v) == ty) else { return self.tiles.push(v) };
         match self.rows.iter().position(|&other| r.k.ty(other) == r.k.ty(row)) {
-            Some(n) => self.rows[n] = r.mul(self.rows[n], row),
+            Some(n) => self.rows[n] = r.op(BinOp::Mul, self.rows[n], row),
             None => self.rows.push(row),
         }
     }
@@ -93,13 +93,13 @@ impl Factors {
     /// The two factors of the whole product; none if one factor is all there is.
     fn product(mut self, r: &mut Rewrite<'_>, ty: Type) -> Option<[Value; 2]> {
         if let (Some(row), Some(scalar)) = (self.rows.first_mut(), self.scalar) {
-            *row = r.mul(*row, scalar);
+            *row = r.op(BinOp::Mul, *row, scalar);
             self.scalar = None;
         }
-        let rows = self.rows.iter().map(|&row| r.push(Op::Broadcast, &[row], ty));
+        let rows = self.rows.iter().map(|&row| r.inst(Op::Broadcast, &[row], ty));
         let mut all: Vec<Value> = self.tiles.into_iter().chain(rows).chain(self.scalar).collect();
         let last = all.pop()?;
-        let first = all.into_iter().reduce(|x, y| r.mul(x, y))?;
+        let first = all.into_iter().reduce(|x, y| r.op(BinOp::Mul, x, y))?;
         Some([first, last])
     }
 }

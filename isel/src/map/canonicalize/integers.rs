@@ -9,8 +9,9 @@
 //!
 //! The last one rounds once too: the first difference is exact. `far` is a multiple of 32 and no more than the greatest
 //! half, and `near` is the rest, so it is small unless the result is infinite anyway. Where `q - z` wraps around for
-//! some `q`, the row's factor is not 1: see [`Rows::parts`].
+//! some `q`, the row's factor is not 1: see [`parts`].
 
+use super::super::cursor::Cursor;
 use super::Rewrite;
 use crate::tiles::{constant, with_elem};
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, Value};
@@ -59,7 +60,7 @@ fn digits(elem: Elem) -> Option<u32> {
 
 /// What a value is converted from, or repeats that was.
 fn source(r: &Rewrite<'_>, v: Value) -> Option<Elem> {
-    match r.op(v)? {
+    match r.maker(v)? {
         (Op::Cast, args) => Some(r.k.ty(args[0]).elem()),
         (Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_), args) => source(r, args[0]),
         _ => None,
@@ -85,16 +86,13 @@ fn is_exact(r: &Rewrite<'_>, v: Value, elem: Elem) -> bool {
 /// The same number as a float.
 fn as_float(r: &mut Rewrite<'_>, v: Value, elem: Elem) -> Option<Value> {
     let ty = with_elem(r.k.ty(v), elem);
-    Some(match (constant(r.k, v), r.op(v)?) {
-        (Some(c), _) => {
-            let c = r.number(elem, c);
-            if ty.shape().is_some() { r.push(Op::Full, &[c], ty) } else { c }
-        }
+    Some(match (constant(r.k, v), r.maker(v)?) {
+        (Some(c), _) => r.constant(Op::Float(c), ty),
         (None, (Op::Cast, args)) if r.k.ty(args[0]) == ty => args[0],
-        (None, (Op::Cast, args)) => r.push(Op::Cast, &[args[0]], ty),
+        (None, (Op::Cast, args)) => r.inst(Op::Cast, &[args[0]], ty),
         (None, (op, args)) => {
             let inner = as_float(r, args[0], elem)?;
-            r.push(op, &[inner], ty)
+            r.inst(op, &[inner], ty)
         }
     })
 }
@@ -110,93 +108,52 @@ fn apart(r: &mut Rewrite<'_>, op: BinOp, args: &[Value], to: Type) -> Option<(Op
     if to.elem() != Elem::F16 || !is_narrow(r, q) || columns.is_none_or(|c| c < COLUMNS) {
         return None;
     }
-    let ty = r.k.ty(z);
-    let mut rows = Rows { r, ty };
     let z = match op {
         BinOp::Sub => z,
         // Minus the least integer is the least integer, and their sums wrap around alike.
         _ => {
-            let zero = rows.all(0);
-            rows.int(BinOp::Sub, zero, z)
+            let ty = r.k.ty(z);
+            let zero = r.constant(Op::Int(0), ty);
+            r.op(BinOp::Sub, zero, z)
         }
     };
-    let parts = rows.parts(z);
-    let [near, factor, far] = parts.map(|v| r.push(Op::Broadcast, &[v], to));
+    let [near, factor, far] = parts(r, z).map(|v| r.inst(Op::Broadcast, &[v], to));
     let q = as_float(r, q, Elem::F16)?;
-    let rest = r.push(Op::Binary(BinOp::Sub), &[q, near], to);
+    let rest = r.inst(Op::Binary(BinOp::Sub), &[q, near], to);
     Some((Op::Fma, vec![rest, factor, far]))
 }
 
-/// Appends arithmetic on a row of i32.
-struct Rows<'r, 'k> {
-    r: &'r mut Rewrite<'k>,
-    ty: Type,
+/// `near`, the factor, and minus `far` of a row.
+///
+/// `q - z` wraps around for some `q` where `z` is within 8 bits of the least integer: of `q` from `t = z - least` on
+/// it is below all halves, of the others above. There `near` is `t - 0.5`, the factor minus infinity, and `far` zero.
+fn parts(r: &mut Cursor<'_>, z: Value) -> [Value; 3] {
+    let ty = r.k.ty(z);
+    let floats = with_elem(ty, Elem::F32);
+    let tens = r.with(BinOp::And, z, -STEP);
+    let far = r.with(BinOp::Max, tens, -GREATEST);
+    let far = r.with(BinOp::Min, far, GREATEST);
+    let near = r.op(BinOp::Sub, z, far);
+    let first = r.with(BinOp::Xor, z, i64::from(i32::MIN));
+    let wraps = has_8_bits(r, first);
+    let near = r.select(wraps, first, near);
+    let near = r.cast(near, Elem::F32);
+    let half = r.constant(Op::Float(0.5), floats);
+    let below = r.op(BinOp::Sub, near, half);
+    let near = r.select(wraps, below, near);
+    let endless = r.constant(Op::Float(f64::NEG_INFINITY), floats);
+    let one = r.constant(Op::Float(1.0), floats);
+    let factor = r.select(wraps, endless, one);
+    let zero = r.constant(Op::Int(0), ty);
+    let minus = r.op(BinOp::Sub, zero, far);
+    let far = r.select(wraps, zero, minus);
+    [near, factor, far].map(|v| r.cast(v, Elem::F16))
 }
 
-impl Rows<'_, '_> {
-    fn scalar(&mut self, c: i64) -> Value {
-        self.r.push(Op::Int(c), &[], Type::Scalar(self.ty.elem()))
-    }
-
-    /// A row of one number.
-    fn all(&mut self, c: i64) -> Value {
-        let c = self.scalar(c);
-        self.r.push(Op::Full, &[c], self.ty)
-    }
-
-    fn int(&mut self, op: BinOp, x: Value, y: Value) -> Value {
-        self.r.push(Op::Binary(op), &[x, y], self.ty)
-    }
-
-    fn with(&mut self, op: BinOp, x: Value, c: i64) -> Value {
-        let c = self.scalar(c);
-        self.int(op, x, c)
-    }
-
-    fn cast(&mut self, x: Value, elem: Elem) -> Value {
-        self.r.push(Op::Cast, &[x], with_elem(self.ty, elem))
-    }
-
-    fn select(&mut self, c: Value, x: Value, y: Value) -> Value {
-        let ty = self.r.k.ty(x);
-        self.r.push(Op::Select, &[c, x, y], ty)
-    }
-
-    /// A row of one f32.
-    fn float(&mut self, x: f64) -> Value {
-        let x = self.r.number(Elem::F32, x);
-        self.r.push(Op::Full, &[x], with_elem(self.ty, Elem::F32))
-    }
-
-    /// `near`, the factor, and minus `far` of a row.
-    ///
-    /// `q - z` wraps around for some `q` where `z` is within 8 bits of the least integer: of `q` from `t = z - least` on
-    /// it is below all halves, of the others above. There `near` is `t - 0.5`, the factor minus infinity, and `far` zero.
-    fn parts(&mut self, z: Value) -> [Value; 3] {
-        let tens = self.with(BinOp::And, z, -STEP);
-        let far = self.with(BinOp::Max, tens, -GREATEST);
-        let far = self.with(BinOp::Min, far, GREATEST);
-        let near = self.int(BinOp::Sub, z, far);
-        let first = self.with(BinOp::Xor, z, i64::from(i32::MIN));
-        let wraps = self.is_narrow(first);
-        let near = self.select(wraps, first, near);
-        let near = self.cast(near, Elem::F32);
-        let half = self.float(0.5);
-        let below = self.r.push(Op::Binary(BinOp::Sub), &[near, half], with_elem(self.ty, Elem::F32));
-        let near = self.select(wraps, below, near);
-        let (endless, one) = (self.float(f64::NEG_INFINITY), self.float(1.0));
-        let factor = self.select(wraps, endless, one);
-        let zero = self.all(0);
-        let minus = self.int(BinOp::Sub, zero, far);
-        let far = self.select(wraps, zero, minus);
-        [near, factor, far].map(|v| self.cast(v, Elem::F16))
-    }
-
-    /// Whether numbers have 8 bits, signed or not.
-    fn is_narrow(&mut self, x: Value) -> Value {
-        let above = self.with(BinOp::Sub, x, LEAST);
-        let above = self.cast(above, Elem::Uint(32));
-        let count = self.r.push(Op::Int(COUNT), &[], Type::Scalar(Elem::Uint(32)));
-        self.r.push(Op::Compare(CmpOp::Lt), &[above, count], with_elem(self.ty, Elem::Bool))
-    }
+/// Whether numbers have 8 bits, signed or not.
+fn has_8_bits(r: &mut Cursor<'_>, x: Value) -> Value {
+    let above = r.with(BinOp::Sub, x, LEAST);
+    let above = r.cast(above, Elem::Uint(32));
+    let count = r.inst(Op::Int(COUNT), &[], Type::Scalar(Elem::Uint(32)));
+    r.compare(CmpOp::Lt, above, count)
 }

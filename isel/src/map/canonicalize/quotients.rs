@@ -3,7 +3,7 @@
 
 use super::Rewrite;
 use crate::tiles::{constant, equal_elements};
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// Quotients by one divisor from which on a reciprocal costs less.
@@ -39,19 +39,19 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     let reciprocal = r.of_row(y, &mut |r, y| {
         let range = range_of(r, y);
         factor = Some(range);
-        let near = r.mul(y, range);
+        let near = r.op(BinOp::Mul, y, range);
         let ty = r.k.ty(near);
-        r.push(Op::Unary(UnOp::Rcp), &[near], ty)
+        r.inst(Op::Unary(UnOp::Rcp), &[near], ty)
     });
     let range = r.of_row(y, &mut |_, y| factor.unwrap_or(y));
-    let near = r.mul(x, range);
+    let near = r.op(BinOp::Mul, x, range);
     Some((Op::Binary(BinOp::Mul), vec![near, reciprocal]))
 }
 
 /// `x / c` as a product. The reciprocal is rounded and so is the product: together less than the 2 ulp that a quotient has.
 fn by_constant(r: &mut Rewrite<'_>, x: Value, c: f64) -> Option<(Op, Vec<Value>)> {
     let within = |c: f64| (SMALL..LARGE).contains(&c.abs());
-    (within(c) && within(1.0 / c)).then(|| (Op::Binary(BinOp::Mul), vec![x, r.number(Elem::F32, 1.0 / c)]))
+    (within(c) && within(1.0 / c)).then(|| (Op::Binary(BinOp::Mul), vec![x, r.float(Elem::F32, 1.0 / c)]))
 }
 
 /// `x * rcp(y)` and `x * (1 / y)` of f32 tiles as `x / y`, where nothing else uses the reciprocals and each element has its own.
@@ -81,19 +81,12 @@ fn elements(r: &Rewrite<'_>, v: Value) -> u64 {
 /// The factor that keeps a divisor in the range of reciprocals: 1 almost always.
 fn range_of(r: &mut Rewrite<'_>, y: Value) -> Value {
     let ty = r.k.ty(y);
-    let truth = match ty {
-        Type::Tile(_, shape) => Type::Tile(Elem::Bool, shape),
-        _ => Type::Scalar(Elem::Bool),
-    };
-    let magnitude = r.push(Op::Unary(UnOp::Abs), &[y], ty);
-    let mut factor = r.number(Elem::F32, 1.0);
-    if let Type::Tile(..) = ty {
-        factor = r.push(Op::Full, &[factor], ty);
-    }
+    let magnitude = r.inst(Op::Unary(UnOp::Abs), &[y], ty);
+    let mut factor = r.constant(Op::Float(1.0), ty);
     for (compare, bound, by) in [(CmpOp::Gt, LARGE, DOWN), (CmpOp::Lt, SMALL, UP)] {
-        let (bound, by) = (r.number(Elem::F32, bound), r.number(Elem::F32, by));
-        let beyond = r.push(Op::Compare(compare), &[magnitude, bound], truth);
-        factor = r.push(Op::Select, &[beyond, by, factor], ty);
+        let (bound, by) = (r.float(Elem::F32, bound), r.float(Elem::F32, by));
+        let beyond = r.compare(compare, magnitude, bound);
+        factor = r.select(beyond, by, factor);
     }
     factor
 }

@@ -24,7 +24,7 @@ pub(super) fn of_constants(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<V
         Op::Broadcast | Op::ExpandDims(_) => {
             let (c, yes, no) = choice(r, args[0])?;
             let Type::Tile(_, shape) = ty else { return None };
-            (r.push(op, &[c], Type::Tile(Elem::Bool, shape)), yes, no)
+            (r.inst(op, &[c], Type::Tile(Elem::Bool, shape)), yes, no)
         }
         Op::Unary(UnOp::Neg) => {
             let (c, yes, no) = choice(r, args[0])?;
@@ -33,10 +33,7 @@ pub(super) fn of_constants(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<V
         Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul)) => computed(r, op, [args[0], args[1]])?,
         _ => return None,
     };
-    let [yes, no] = [yes, no].map(|x| {
-        let x = r.number(Elem::F32, x);
-        r.push(Op::Full, &[x], ty)
-    });
+    let [yes, no] = [yes, no].map(|x| r.constant(Op::Float(x), ty));
     Some((Op::Select, vec![condition, yes, no]))
 }
 
@@ -87,11 +84,11 @@ pub(super) fn identity(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value
         let is_neutral = |v: Value| constant(r.k, v) == Some(neutral);
         match [is_neutral(yes), is_neutral(no)] {
             [true, false] => {
-                let made = r.push(Op::Binary(op), &[x, no], ty);
+                let made = r.inst(Op::Binary(op), &[x, no], ty);
                 Some((Op::Select, vec![c, x, made]))
             }
             [false, true] => {
-                let made = r.push(Op::Binary(op), &[x, yes], ty);
+                let made = r.inst(Op::Binary(op), &[x, yes], ty);
                 Some((Op::Select, vec![c, made, x]))
             }
             _ => None,

@@ -41,7 +41,7 @@ fn operands(r: &mut Rewrite<'_>, negated: bool, [sum, a, b]: [Value; 3]) -> Opti
 /// A float tile without the negation behind what only moves or rounds it: rounding is symmetric.
 fn without_sign(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
     let ty = r.k.ty(v);
-    let (op, args) = r.op(v).filter(|_| ty.elem().is_float())?;
+    let (op, args) = r.maker(v).filter(|_| ty.elem().is_float())?;
     // What is rounded for several users, or before a loop, is rounded once.
     let here = r.is_here(v);
     let moves = matches!(op, Op::Trans(_) | Op::Slice(_) | Op::Reshape);
@@ -49,7 +49,7 @@ fn without_sign(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
         Op::Unary(UnOp::Neg) => Some(args[0]),
         op if moves || (op == Op::Cast && here && r.once(v).is_some()) => {
             let plain = without_sign(r, args[0])?;
-            Some(r.push(op, &[plain], ty))
+            Some(r.inst(op, &[plain], ty))
         }
         _ => None,
     }
@@ -59,5 +59,6 @@ fn without_sign(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
 fn opposite(r: &mut Rewrite<'_>, v: Value) -> Option<Value> {
     let (Op::Mma { negated }, args) = r.once(v)? else { return None };
     let from_zero = constant(r.k, args[0]) == Some(0.0) && r.k.ty(v).elem().is_float();
-    (from_zero && r.is_here(v)).then(|| r.push(Op::Mma { negated: !negated }, &args, r.k.ty(v)))
+    let ty = r.k.ty(v);
+    (from_zero && r.is_here(v)).then(|| r.inst(Op::Mma { negated: !negated }, &args, ty))
 }

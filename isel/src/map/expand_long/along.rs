@@ -26,10 +26,10 @@ impl Expand<'_> {
             ReduceOp::Min | ReduceOp::Max => self.extreme(op, d, own, x, result),
             ReduceOp::Prod => {
                 let all = self.doubled(op, d, own, x)?;
-                let length = extents(self.k, x)[usize::from(d)];
+                let length = extents(self.c.k, x)[usize::from(d)];
                 let (index, last) =
-                    (self.place(x, d), self.full((length - 1).into(), with_elem(self.k.ty(x), Elem::I32)));
-                let is_last = self.test(CmpOp::Eq, index, last);
+                    (self.place(x, d), self.full((length - 1).into(), with_elem(self.c.k.ty(x), Elem::I32)));
+                let is_last = self.c.compare(CmpOp::Eq, index, last);
                 let zero = self.number(0, all[0]);
                 let only = self.choose(is_last, all, [zero; 2]);
                 only.map(|w| self.like(&Op::Reduce(ReduceOp::Or, d), &[w], result))
@@ -53,14 +53,14 @@ impl Expand<'_> {
     /// Sums of a reduction or a scan: pieces of low words are so narrow that their sums fit a word.
     fn sums(&mut self, [low, high]: Words, x: Value, along: &Op, result: Value) -> Words {
         let (Op::Reduce(_, d) | Op::Scan(_, d)) = along else { return [low, high] };
-        let length = extents(self.k, x)[usize::from(*d)].max(1);
+        let length = extents(self.c.k, x)[usize::from(*d)].max(1);
         let bits = (WORD - (length - 1).checked_ilog2().map_or(0, |n| n + 1)).min(WORD / 2);
         let high = self.like(along, &[high], result);
         let mut total: Option<Words> = None;
         for first in (0..WORD).step_by(bits as usize) {
             let [by, mask] = [first.into(), (1_i64 << bits) - 1].map(|n| self.number(n, low));
-            let piece = self.op(BinOp::Shr, low, by);
-            let piece = self.op(BinOp::And, piece, mask);
+            let piece = self.c.op(BinOp::Shr, low, by);
+            let piece = self.c.op(BinOp::And, piece, mask);
             let sum = self.like(along, &[piece], result);
             let [zero, by] = [0, first.into()].map(|n| self.number(n, sum));
             let words = match total {
@@ -77,56 +77,56 @@ impl Expand<'_> {
 
     /// The least or the greatest: of the high words, then of the low words beside it.
     fn extreme(&mut self, op: ReduceOp, d: u8, [low, high]: Words, x: Value, result: Value) -> Words {
-        let signed = self.k.ty(x).elem().is_signed();
+        let signed = self.c.k.ty(x).elem().is_signed();
         let sign = if signed { Elem::I32 } else { U32 };
         let along = Op::Reduce(op, d);
-        let signs = self.cast(high, sign);
-        let most = self.make(along.clone(), &[signs], with_elem(self.k.ty(result), sign));
+        let signs = self.c.cast(high, sign);
+        let most = self.c.inst(along.clone(), &[signs], with_elem(self.c.k.ty(result), sign));
         let every = self.spread(most, d, signs);
-        let beside = self.test(CmpOp::Eq, signs, every);
+        let beside = self.c.compare(CmpOp::Eq, signs, every);
         let least = self.number(if op == ReduceOp::Max { 0 } else { u32::MAX.into() }, low);
-        let rest = self.select(beside, low, least);
-        [self.like(&along, &[rest], result), self.cast(most, U32)]
+        let rest = self.c.select(beside, low, least);
+        [self.like(&along, &[rest], result), self.c.cast(most, U32)]
     }
 
     /// What a reduction gave, in every element along its dimension.
     fn spread(&mut self, x: Value, d: u8, like: Value) -> Value {
-        let ty = self.k.ty(like);
-        let Type::Tile(elem, _) = self.k.ty(x) else { return self.make(Op::Full, &[x], ty) };
-        let mut dims: Vec<Dim> = extents(self.k, like).into_iter().map(Dim::new).collect();
+        let ty = self.c.k.ty(like);
+        let Type::Tile(elem, _) = self.c.k.ty(x) else { return self.c.inst(Op::Full, &[x], ty) };
+        let mut dims: Vec<Dim> = extents(self.c.k, like).into_iter().map(Dim::new).collect();
         dims[usize::from(d)] = Dim::new(1);
         let Some(shape) = Shape::new(&dims) else { return x };
-        let thin = self.make(Op::ExpandDims(d), &[x], Type::Tile(elem, shape));
-        self.make(Op::Broadcast, &[thin], ty)
+        let thin = self.c.inst(Op::ExpandDims(d), &[x], Type::Tile(elem, shape));
+        self.c.inst(Op::Broadcast, &[thin], ty)
     }
 
     /// Each element's place along a dimension.
     fn place(&mut self, x: Value, d: u8) -> Value {
-        let ty = with_elem(self.k.ty(x), Elem::I32);
-        self.make(Op::Iota(d), &[], ty)
+        let ty = with_elem(self.c.k.ty(x), Elem::I32);
+        self.c.inst(Op::Iota(d), &[], ty)
     }
 
     /// A scan in steps that double: each element is combined with the one 1, 2, 4, .. places before it.
     fn doubled(&mut self, op: ReduceOp, d: u8, own: Words, x: Value) -> Option<Words> {
-        let signed = self.k.ty(x).elem().is_signed();
+        let signed = self.c.k.ty(x).elem().is_signed();
         let combine = match op {
             ReduceOp::Min => BinOp::Min,
             ReduceOp::Max => BinOp::Max,
             _ => BinOp::Mul,
         };
         let place = self.place(x, d);
-        let (length, mut words, mut step) = (extents(self.k, x)[usize::from(d)], own, 1_u32);
+        let (length, mut words, mut step) = (extents(self.c.k, x)[usize::from(d)], own, 1_u32);
         while step < length {
-            let back = self.full(step.into(), self.k.ty(place));
-            let from = self.op(BinOp::Sub, place, back);
-            let zero = self.full(0, self.k.ty(place));
-            let from = self.op(BinOp::Max, from, zero);
+            let back = self.full(step.into(), self.c.k.ty(place));
+            let from = self.c.op(BinOp::Sub, place, back);
+            let zero = self.full(0, self.c.k.ty(place));
+            let from = self.c.op(BinOp::Max, from, zero);
             let before = words.map(|w| {
-                let ty = self.k.ty(w);
-                self.make(Op::Gather(d), &[w, from], ty)
+                let ty = self.c.k.ty(w);
+                self.c.inst(Op::Gather(d), &[w, from], ty)
             });
             let both = self.binary(combine, before, words, signed)?;
-            let reaches = self.test(CmpOp::Ge, place, back);
+            let reaches = self.c.compare(CmpOp::Ge, place, back);
             words = self.choose(reaches, both, words);
             step *= 2;
         }

@@ -22,7 +22,7 @@ impl Expand<'_> {
         }
         let [(a, x_negative), (b, y_negative)] = [x, y].map(|v| self.magnitude(v));
         let (quotient, rest) = self.unsigned_quotient(a, b);
-        let differ = self.op(BinOp::Xor, x_negative, y_negative);
+        let differ = self.c.op(BinOp::Xor, x_negative, y_negative);
         let zero = self.number(0, x[0]);
         let [minus, minus_rest] = [quotient, rest].map(|v| self.difference([zero; 2], v));
         (self.choose(differ, minus, quotient), self.choose(x_negative, minus_rest, rest))
@@ -38,23 +38,23 @@ impl Expand<'_> {
 
     fn unsigned_quotient(&mut self, x: Words, y: Words) -> (Words, Words) {
         let [zero, one, last] = [0, 1, 31].map(|n| self.number(n, x[0]));
-        let long = self.test(CmpOp::Ne, y[1], zero);
+        let long = self.c.compare(CmpOp::Ne, y[1], zero);
         // The first word of the divisor, with a one in front, and what follows it.
-        let (first, second) = (self.select(long, y[1], y[0]), self.select(long, y[0], zero));
+        let (first, second) = (self.c.select(long, y[1], y[0]), self.c.select(long, y[0], zero));
         let shift = self.zeros(first);
         let divisor = self.upper([second, first], shift);
-        let low = self.op(BinOp::Max, y[0], one);
-        let (above, rest) = (self.op(BinOp::Div, x[1], low), self.op(BinOp::Rem, x[1], low));
+        let low = self.c.op(BinOp::Max, y[0], one);
+        let (above, rest) = (self.c.op(BinOp::Div, x[1], low), self.c.op(BinOp::Rem, x[1], low));
         let short = self.shifted_left([x[0], rest], shift);
         let half = self.shifted_right(x, one, false);
         let dividend = self.choose(long, half, short);
         let found = self.two_digits(dividend, divisor);
         // Of a long divisor the quotient was shifted up and the dividend halved; less one it is right or one too few.
-        let back = self.op(BinOp::Sub, last, shift);
-        let estimate = self.op(BinOp::Shr, found, back);
-        let some = self.test(CmpOp::Ne, estimate, zero);
-        let less = self.op(BinOp::Sub, estimate, one);
-        let estimate = self.select(some, less, estimate);
+        let back = self.c.op(BinOp::Sub, last, shift);
+        let estimate = self.c.op(BinOp::Shr, found, back);
+        let some = self.c.compare(CmpOp::Ne, estimate, zero);
+        let less = self.c.op(BinOp::Sub, estimate, one);
+        let estimate = self.c.select(some, less, estimate);
         let quotient = self.choose(long, [estimate, zero], [found, above]);
         self.settled(x, y, quotient)
     }
@@ -79,9 +79,9 @@ impl Expand<'_> {
         let (mut x, mut count) = (x, self.number(0, x));
         for bits in [16, 8, 4, 2, 1] {
             let [by, least] = [bits, 1 << (32 - bits)].map(|n| self.number(n, x));
-            let small = self.test(CmpOp::Lt, x, least);
-            let (shifted, more) = (self.op(BinOp::Shl, x, by), self.op(BinOp::Add, count, by));
-            (x, count) = (self.select(small, shifted, x), self.select(small, more, count));
+            let small = self.c.compare(CmpOp::Lt, x, least);
+            let (shifted, more) = (self.c.op(BinOp::Shl, x, by), self.c.op(BinOp::Add, count, by));
+            (x, count) = (self.c.select(small, shifted, x), self.c.select(small, more, count));
         }
         count
     }
@@ -89,30 +89,30 @@ impl Expand<'_> {
     /// The quotient of two words by one that begins with a one and exceeds the upper word.
     fn two_digits(&mut self, x: Words, y: Value) -> Value {
         let [digit, mask] = [DIGIT, 0xffff].map(|n| self.number(n, y));
-        let halves = [self.op(BinOp::Shr, y, digit), self.op(BinOp::And, y, mask)];
-        let next = [self.op(BinOp::Shr, x[0], digit), self.op(BinOp::And, x[0], mask)];
+        let halves = [self.c.op(BinOp::Shr, y, digit), self.c.op(BinOp::And, y, mask)];
+        let next = [self.c.op(BinOp::Shr, x[0], digit), self.c.op(BinOp::And, x[0], mask)];
         let high = self.digit(x[1], next[0], halves);
         let rest = self.less_digit(x[1], next[0], high, y);
         let low = self.digit(rest, next[1], halves);
-        let high = self.op(BinOp::Shl, high, digit);
-        self.op(BinOp::Add, high, low)
+        let high = self.c.op(BinOp::Shl, high, digit);
+        self.c.op(BinOp::Add, high, low)
     }
 
     /// One digit: the estimate by the upper half of the divisor is at most 2 too much.
     fn digit(&mut self, x: Value, next: Value, [upper, lower]: [Value; 2]) -> Value {
-        let (mut digit, mut rest) = (self.op(BinOp::Div, x, upper), self.op(BinOp::Rem, x, upper));
+        let (mut digit, mut rest) = (self.c.op(BinOp::Div, x, upper), self.c.op(BinOp::Rem, x, upper));
         let [bits, one, all] = [DIGIT, 1, 1 << DIGIT].map(|n| self.number(n, x));
         for _ in 0..2 {
-            let product = self.op(BinOp::Mul, digit, lower);
-            let left = self.op(BinOp::Shl, rest, bits);
-            let left = self.op(BinOp::Or, left, next);
-            let [long, more] =
-                [(digit, all, CmpOp::Ge), (product, left, CmpOp::Gt)].map(|(x, y, cmp)| self.test(cmp, x, y));
-            let any = self.op(BinOp::Or, long, more);
-            let open = self.test(CmpOp::Lt, rest, all);
-            let wrong = self.op(BinOp::And, any, open);
-            let (less, wider) = (self.op(BinOp::Sub, digit, one), self.op(BinOp::Add, rest, upper));
-            (digit, rest) = (self.select(wrong, less, digit), self.select(wrong, wider, rest));
+            let product = self.c.op(BinOp::Mul, digit, lower);
+            let left = self.c.op(BinOp::Shl, rest, bits);
+            let left = self.c.op(BinOp::Or, left, next);
+            let [long, more] = [(digit, all, CmpOp::Ge), (product, left, CmpOp::Gt)]
+                .map(|(x, y, cmp)| self.c.compare(cmp, x, y));
+            let any = self.c.op(BinOp::Or, long, more);
+            let open = self.c.compare(CmpOp::Lt, rest, all);
+            let wrong = self.c.op(BinOp::And, any, open);
+            let (less, wider) = (self.c.op(BinOp::Sub, digit, one), self.c.op(BinOp::Add, rest, upper));
+            (digit, rest) = (self.c.select(wrong, less, digit), self.c.select(wrong, wider, rest));
         }
         digit
     }
@@ -120,9 +120,9 @@ impl Expand<'_> {
     /// What a digit leaves of the dividend, with its next digit. It fits a word.
     fn less_digit(&mut self, x: Value, next: Value, digit: Value, y: Value) -> Value {
         let bits = self.number(DIGIT, x);
-        let moved = self.op(BinOp::Shl, x, bits);
-        let moved = self.op(BinOp::Or, moved, next);
-        let product = self.op(BinOp::Mul, digit, y);
-        self.op(BinOp::Sub, moved, product)
+        let moved = self.c.op(BinOp::Shl, x, bits);
+        let moved = self.c.op(BinOp::Or, moved, next);
+        let product = self.c.op(BinOp::Mul, digit, y);
+        self.c.op(BinOp::Sub, moved, product)
     }
 }

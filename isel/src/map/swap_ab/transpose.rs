@@ -123,7 +123,7 @@ impl Transpose<'_> {
     }
 
     fn with(&mut self, inst: Inst, args: &[Value]) {
-        self.k.insts[inst].args = ValueList::from_slice(args, &mut self.k.pool);
+        self.k.set_args(inst, args);
         self.out.push(inst);
     }
 
@@ -203,8 +203,7 @@ impl Transpose<'_> {
         let fresh = self.k.values.push(ValueData { ty, def: ValueDef::Result(inst, n) });
         let loc = self.k.insts[inst].loc;
         let swap = self.k.make_inst(swap(), &[fresh], &[], &[], loc);
-        self.k.insts[swap].results = ValueList::from_slice(&[old], &mut self.k.pool);
-        self.k.values[old].def = ValueDef::Result(swap, 0);
+        self.k.set_result(swap, old);
         behind.push(swap);
         fresh
     }
