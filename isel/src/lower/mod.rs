@@ -20,6 +20,7 @@ mod address_range;
 mod arrive;
 mod byte_tests;
 mod bytes;
+mod cast;
 mod cells;
 mod control;
 mod coords;
@@ -42,6 +43,7 @@ mod narrow;
 mod order;
 mod packed;
 mod plain;
+mod plain_store;
 mod print;
 mod quotient;
 mod ragged;
@@ -97,7 +99,7 @@ enum Low {
     /// A stage that a load has filled. Each use reads its part.
     Stage(Inst),
     /// Narrow elements that share registers with others of a larger tile. Only conversions read them, from there.
-    Shared,
+    PartOfWords,
     /// In shared memory only, or without a use that needs a register.
     Elsewhere,
 }
@@ -442,7 +444,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 let new = NewInst::new(Opcode::Mov, &[s], &[Ty::frag(regs as u16)]);
                 Ok(self.at().value(new.maps([IndexMap::Whole].into_iter().collect())))
             }
-            Some(Low::Shared) => self.would_part(self.k.ty(v).elem()),
+            Some(Low::PartOfWords) => self.would_part(self.k.ty(v).elem()),
             _ => self.error(format!("operand {} has no version in registers", self.named(v))),
         }
     }
