@@ -59,6 +59,13 @@ pub(crate) fn reads_fixed(data: &InstData<'_>) -> bool {
     global_access(data).is_some_and(|(a, writes)| !writes && a.footprint == GlobalAccess::FIXED)
 }
 
+/// Whether an instruction has an effect of its own, for which a role keeps it: it is no structure, and no number that each role
+/// reads where it needs it.
+pub(crate) fn acts(data: &InstData<'_>) -> bool {
+    let structure = matches!(data.op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
+    data.op.effect() != Effect::Pure && !structure && !reads_fixed(data)
+}
+
 /// All plain accesses to global memory in the nested blocks of an instruction.
 pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(GlobalAccess, bool)> {
     let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);

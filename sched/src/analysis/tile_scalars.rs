@@ -10,13 +10,13 @@
 //! A maker is an instruction at the start of a tile's work, before the first copy: a load of a scalar that nothing writes, or
 //! a loop or branch of such loads, as a search. One thread can compute it. Its results are words of 32 bits.
 
-use super::access::reads_fixed;
+use super::access::{acts, reads_fixed};
 use super::copying::work_of_threads;
 use super::graph::{Graph, Node, node_of};
 use super::structure::{inside, tile_loop};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{BufferKind, Func, Inst, Program, Ring, RingFill, Schedule, Ty, Value};
-use warplift_ir::target::{Effect, Opcode};
+use warplift_ir::target::Opcode;
 
 /// What the producer finds for all roles at the start of a tile's work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,11 +106,7 @@ pub(crate) fn needed_beside_copies(func: &Func<'_>, graph: &Graph) -> FxHashSet<
 
 /// What the roles without copies need, if they are told what the makers make.
 fn others(func: &Func<'_>, graph: &Graph, makers: &[Inst]) -> FxHashSet<Node> {
-    let is_root = |&i: &Inst| {
-        let d = &func.insts[i];
-        let structure = matches!(d.op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
-        d.op.effect() != Effect::Pure && !structure && !reads_fixed(d) && !d.op.is_async_load()
-    };
+    let is_root = |&i: &Inst| acts(&func.insts[i]) && !func.insts[i].op.is_async_load();
     let mut roots = Vec::new();
     func.walk(|_, inst| roots.extend(Some(inst).filter(is_root).map(Node::Inst)));
     let known =

@@ -37,15 +37,13 @@ mod wgmma_pipelining;
 
 pub use setmaxnreg::{LEFT_TO_PTXAS, divides_registers, do_setmaxnreg};
 
-use crate::analysis::{
-    Graph, Node, TileScalars, budgets, draws_tiles, hoisted_before_wait, limit, reads_fixed,
-};
+use crate::analysis::{Graph, Node, TileScalars, acts, budgets, draws_tiles, hoisted_before_wait, limit};
 use crate::error::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
 use state::{Given, Who};
 use warplift_ir::machine::{Inst, Program, Role, RoleKind, Schedule, Scheduled, SharedMap};
-use warplift_ir::target::{Effect, Opcode, Target};
+use warplift_ir::target::Target;
 
 /// Warps of the producer's warpgroup. Only a few of them work (one for each team, and those of other roles), but
 /// `setmaxnreg` applies to whole warpgroups.
@@ -121,14 +119,9 @@ fn kept(
 ) -> FxHashSet<Node> {
     let func = &program.func;
     let is_root = |inst: &Inst| {
-        let data = &func.insts[*inst];
-        let op = data.op;
-        let structure = matches!(op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
-        // A fixed scalar is loaded where it is needed.
-        let effect = op.effect() != Effect::Pure && !reads_fixed(data);
         // The producer draws tiles even if other warps make all copies.
         let draws = role == RoleKind::Producer && draws_tiles(func, *inst);
-        draws || (effect && !structure && s.roles[*inst] == role)
+        draws || (acts(&func.insts[*inst]) && s.roles[*inst] == role)
     };
     let roots = func.insts.keys().filter(is_root).map(Node::Inst);
     let told = scalars.nodes(func);

@@ -38,7 +38,8 @@ fn only_products(
 ) -> Result<(), String> {
     let func = &program.func;
     let yielded = yields(func, body);
-    let by_producer = |i: Inst| produced && !needed_beside_copies(func, graph).contains(&Node::Inst(i));
+    let needed = produced.then(|| needed_beside_copies(func, graph));
+    let by_producer = |i: Inst| needed.as_ref().is_some_and(|n| !n.contains(&Node::Inst(i)));
     for &inst in &func.blocks[body].insts {
         let d = &func.insts[inst];
         match (d.op, &d.attr) {
