@@ -14,15 +14,6 @@
 //!
 //! What is computed for the sums that a product begins with goes right before the conversion of its operands: another
 //! product may run meanwhile, and the scheduler finds the same places whatever the text's order was.
-//!
-//! The transpose of a loaded tile is free, and goes right before its first use: threads wait for a tile where they first
-//! use it, and one wait serves all tiles that are loaded before.
-//!
-//! ```text
-//!  q = load w; qt = trans(q)                         q = load w
-//!  s = load scales                            ─►     s = load scales
-//!  .. cast(qt, f16) .. s ..                          qt = trans(q); .. cast(qt, f16) .. s ..
-//! ```
 
 use crate::tiles::{Users, memory, program_order, users, written};
 use rustc_hash::FxHashSet;
@@ -39,28 +30,8 @@ pub fn do_hoist_above_products(k: &mut Kernel) {
         if let Some(first) = insts.iter().position(product) {
             hoist(k, block, first, &written);
             products.into_iter().for_each(|p| lower_sums(k, block, p));
-            lower_transposes(k, block);
         }
     }
-}
-
-/// Moves transposes of tiles that are loaded in a block right before their first use.
-fn lower_transposes(k: &mut Kernel, block: Block) {
-    let mut insts = std::mem::take(&mut k.blocks[block].insts);
-    let loaded = |v: Value| k.def(v).is_some_and(|d| k.insts[d].op.is_read() && insts.contains(&d));
-    let free: Vec<Inst> = insts
-        .iter()
-        .copied()
-        .filter(|&i| matches!(k.insts[i].op, Op::Trans(_)) && loaded(k.args(i)[0]))
-        .collect();
-    for inst in free.into_iter().rev() {
-        let uses = |&i: &Inst| k.any_inside(i, |user| k.args(user).contains(&k.result(inst)));
-        let Some(first) = insts.iter().copied().find(uses) else { continue };
-        insts.retain(|&i| i != inst);
-        let at = insts.iter().position(|&i| i == first).unwrap_or(insts.len());
-        insts.insert(at, inst);
-    }
-    k.blocks[block].insts = insts;
 }
 
 /// Moves what only the accumulator of a product needs right before the conversions of its operands; what else its

@@ -9,7 +9,7 @@
 //!  numbers counted up ─► counters  derive_counters.rs
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  tiles summed up ─► sums         reduce_carried.rs
-//!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs
+//!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs, sink_transposes.rs
 //!  odd depths ─► padded            pad_depth.rs
 //!  MMA and addition fused          fuse_accumulator.rs
 //!  A and B swapped                 swap_ab.rs
@@ -70,6 +70,7 @@ mod row_runs;
 mod sentinels;
 mod sink;
 mod sink_indices;
+mod sink_transposes;
 mod smem_rows;
 mod split_k;
 mod stage_computed_operands;
@@ -116,6 +117,7 @@ pub use reduce_carried::do_reduce_carried;
 pub use reroll::do_reroll;
 pub use row_runs::do_row_runs;
 pub use sink_indices::do_sink_indices;
+pub use sink_transposes::do_sink_transposes;
 pub use split_k::{can_split_k, can_stream_k, do_split_k};
 pub use stage_computed_operands::do_stage_computed_operands;
 pub use stage_scales::do_stage_scales;

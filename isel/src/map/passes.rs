@@ -84,6 +84,9 @@ pub const PASSES: &[MapPass] = &[
     each!("hoist_above_products", "moves small work above the products of its iteration", |v, _| {
         do_hoist_above_products(&mut v.kernel)
     }),
+    each!("sink_transposes", "moves transposes of loads to their first use", |v, _| {
+        do_sink_transposes(&mut v.kernel)
+    }),
     each!("pad_depth", "pads depths that tensor cores have no step for with zeros", |v, _| {
         do_pad_depth(&mut v.kernel)
     }),
