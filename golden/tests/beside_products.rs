@@ -53,6 +53,30 @@ fn rows_of_scales_come_in_groups() {
     }
 }
 
+/// They are converted for a group at once, where facts allow a tensor copy.
+#[test]
+fn narrow_scales_come_in_groups() {
+    for elem in ["f16", "bf16"] {
+        let row = format!("cast(load gs[i*64, t] : {elem}[64, 1], f32)");
+        let narrow = |sum: &str, per: i64| {
+            scaled("low..high", sum, "")
+                .replace("s: ptr<f32>", &format!("s: ptr<{elem}>"))
+                .replace("f32[m, k / 64]", &format!("{elem}[m, k / {per}]"))
+        };
+        for sum in [format!("x + p * ({row} * ({BLOCK}))"), format!("x + p * ({BLOCK}) * ({row} + 1.0)")] {
+            for [low, high] in [[0, 8], [1, 7], [3, 3]] {
+                let size = [68, 72, 1024, low, high];
+                assert_eq!(plain_loads(&narrow(&sum, 64), size), 0, "{sum} {low}..{high}");
+                assert!(plain_loads(&narrow(&sum, 128), size) > 0, "{sum} {low}..{high}");
+            }
+        }
+    }
+    let blocks = scaled("0..k / 128", &format!("x + p * ({ROW}) * cast(load gw[j, t] : f16, f32)"), "")
+        .replace("w: ptr<f32>", "w: ptr<f16>")
+        .replace("f32[cdiv(n, 64), k / 64]", "f16[cdiv(n, 64), k / 64]");
+    assert_eq!(plain_loads(&blocks, [68, 72, 1536, 0, 0]), 0);
+}
+
 #[test]
 fn groups_may_be_cut_at_both_ends() {
     let text = scaled("low..high", &format!("x + p * (({ROW}) * ({BLOCK}))"), "");

@@ -1,15 +1,19 @@
-//! Rows of scales of which each iteration takes one element come in groups. No tensor copy brings elements that lie apart,
-//! and threads would wait for memory in every iteration. A box of 16 bytes of each row holds the scales of several
-//! iterations: the loop becomes a nest, whose outer loop brings boxes and whose inner loop selects.
+//! Scales of which each iteration takes one element come in groups. No tensor copy brings elements that lie apart, and
+//! threads would wait for memory in every iteration. A box of 16 bytes of each row holds the scales of several iterations: the
+//! loop becomes a nest, whose outer loop brings boxes and whose inner loop selects.
 //!
 //! ```text
 //!  for t in 0..n {                          for g in 0..n / 4 {
 //!    r = load s[i, t] : f32[BM, 1]            q = load s[i, g*4] : f32[BM, 4]
 //!    yield x + mma(..) * r           ─►       for t in g*4 .. g*4 + 4 {
 //!  }                                            yield x + mma(..) * one of four slices of q, by t & 3
+//!
+//!  s = load scale[j, t] : f32        ─►     q = load scale[j, (t >> 2)*4] : f32[1, 4]      s = one of four slices of q, by t & 3
 //! ```
 //!
-//! Scalars of the same iterations come along, and products of scales are computed for the whole group.
+//! Scalars of the same iterations come along, and what is computed of scales alone is computed for the whole group: products, and
+//! conversions of narrow ones. Of these a group is no longer than of f32, in which they end. Scales of blocks alone need no nest: in
+//! each iteration the ring of the operands brings the box again, which is one row.
 
 use super::MapContext;
 use super::cursor::{Cursor, I32};
@@ -18,22 +22,24 @@ use super::prefetch_next_tile::copy;
 use super::prefetch_scales::{depends, scales};
 use crate::facts::is_multiple;
 use crate::feature::Ways;
-use crate::tiles::{acquired, array, extents, program_order, unit_dim, users};
+use crate::takes::takes;
+use crate::tiles::{acquired, array, extents, program_order, unit_dim, users, with_elem};
 use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value, Way};
 use warplift_ir::types::Elem;
 
-/// The least bits of a row of a box.
+/// The least bits of a row of a box, and of the scales that are computed with.
 const LEAST_COPY_BITS: u32 = 128;
+const COMPUTED_BITS: u32 = 32;
 /// Bits of a thread's registers for the scales of a load at most.
 const MOST_BITS: u32 = 32 * 32;
 /// Threads among which the rows and the columns of a product's tile are parted: 64 rows go to pairs of 32 groups of four.
 const ROW_THREADS: u32 = 32;
 const COLUMN_THREADS: u32 = 4;
 
-/// Makes nests of the loops of products that have a producer and rows of scales.
+/// Groups the scales of the loops of products that have a producer.
 pub fn do_group_scales(k: &mut Kernel, c: &MapContext<'_>) {
     if !c.ways.smem_staging {
         return;
@@ -41,9 +47,11 @@ pub fn do_group_scales(k: &mut Kernel, c: &MapContext<'_>) {
     let produced = |l: LoopMapping| l.producers.is_some_and(|p| p > 0);
     let loops = program_order(k).into_iter().filter(|&i| k.attrs[i].looped.is_some_and(produced));
     for looped in loops.collect::<Vec<_>>() {
+        let body = k.insts[looped].blocks[0];
         if let Some(group) = Group::of(k, looped, c.ways) {
             group.nest(k);
         }
+        select_blocks(k, body, c.ways);
     }
 }
 
@@ -86,26 +94,66 @@ impl Scale {
     }
 
     /// Iterations whose scales come at once.
-    fn size(&self, k: &Kernel) -> u32 {
-        LEAST_COPY_BITS / (k.ty(k.result(self.load)).elem().bits() * self.step).max(1)
+    fn size(&self) -> u32 {
+        LEAST_COPY_BITS / (COMPUTED_BITS * self.step)
     }
 
-    /// The tile of a group of so many iterations.
-    fn tile(&self, k: &Kernel, size: u32) -> Option<Type> {
+    /// The tile of a group of so many iterations, and what comes with it: a row of a box has 16 bytes.
+    fn tiles(&self, k: &Kernel, size: u32) -> Option<[Type; 2]> {
         let ty = k.ty(k.result(self.load));
+        let least = LEAST_COPY_BITS / ty.elem().bits();
         let mut extents = ty.shape().and_then(|s| s.extents()).unwrap_or_else(|| smallvec![1, 1]);
-        *extents.get_mut(self.along)? = size * self.step;
-        Some(Type::Tile(ty.elem(), Shape::of(&extents)?))
+        let mut of = |length: u32| {
+            *extents.get_mut(self.along)? = length;
+            Some(Type::Tile(ty.elem(), Shape::of(&extents)?))
+        };
+        Some([of(size * self.step)?, of(least.max(size * self.step))?])
+    }
+
+    /// Loads the scales of the group that begins with an iteration, out of the box that holds them.
+    fn load(&self, c: &mut Cursor<'_>, mut args: Vec<Value>, start: Value, [own, whole]: [Type; 2]) -> Value {
+        c.loc = c.k.insts[self.load].loc;
+        let [length, all] =
+            [own, whole].map(|ty| ty.shape().and_then(|s| s.extents()).map_or(1, |e| e[self.along]));
+        let first = c.with(BinOp::Mul, start, self.step.into());
+        args[1 + self.along] = first;
+        if all > length {
+            let number = c.with(BinOp::Shr, first, all.ilog2().into());
+            args[1 + self.along] = c.with(BinOp::Mul, number, all.into());
+        }
+        let loaded = c.inst(Op::Load, &args, whole);
+        let parts = (0..all / length).map(|n| part(c, loaded, (self.along, n * length), own)).collect();
+        chosen(c, parts, first, length)
     }
 
     /// Whether the threads can hold it.
     fn fits(&self, k: &Kernel, size: u32) -> bool {
-        let ty = self.tile(k, size);
-        let across = ty.and_then(|ty| ty.shape()?.extents()?.get(1 - self.along).copied()).unwrap_or(1);
+        let shape = k.ty(k.result(self.load)).shape().and_then(|s| s.extents());
+        let across = shape.map_or(1, |e| e[1 - self.along]);
         let threads = if self.along == 1 { ROW_THREADS } else { COLUMN_THREADS };
-        let bits = k.ty(k.result(self.load)).elem().bits() * self.step * size;
-        across.div_ceil(threads) * bits <= MOST_BITS
+        across.div_ceil(threads) * COMPUTED_BITS * self.step * size <= MOST_BITS
     }
+
+    /// Whether it is a row of scales, not one of a block.
+    fn is_row(&self, k: &Kernel) -> bool {
+        let shape = k.ty(k.result(self.load)).shape().and_then(|s| s.extents());
+        shape.is_some_and(|e| e[1 - self.along] > 1)
+    }
+}
+
+/// Whether elements have fewer bits than what is computed with.
+fn is_narrow(k: &Kernel, v: Value) -> bool {
+    k.ty(v).elem().bits() < COMPUTED_BITS
+}
+
+/// Whether threads select between such elements.
+fn is_selectable(k: &Kernel, v: Value) -> bool {
+    takes(&Op::Select, k.ty(v).elem())
+}
+
+/// The instructions that read a value.
+fn readers(k: &Kernel, v: Value) -> Vec<Inst> {
+    program_order(k).into_iter().filter(|&i| k.args(i).contains(&v)).collect()
 }
 
 /// The loads of an array.
@@ -119,21 +167,28 @@ fn all_loads(k: &Kernel, whole: Inst) -> Vec<Inst> {
 /// users stand in the loop itself, where they are rewritten.
 fn is_taken_as_tile(k: &Kernel, body: Block, load: Inst, along: usize) -> bool {
     let (ty, scale) = (k.ty(k.result(load)), k.result(load));
-    let rank = k.args(load).len() - 1;
-    let used = program_order(k).into_iter().filter(|&i| k.args(i).contains(&scale)).collect::<Vec<_>>();
-    // A box holds eight halves, and seven selections take longer than the wait for a plain load.
-    let selected =
-        ty.elem().bits() == 32 && rank == 2 && used.iter().all(|i| k.blocks[body].insts.contains(i));
+    let used = readers(k, scale);
+    let inside = used.iter().all(|i| k.blocks[body].insts.contains(i));
+    let fits = is_selectable(k, scale) && ty.elem().bits() <= COMPUTED_BITS;
+    let selected = fits && k.args(load).len() == 3 && inside;
+    // The last dimension is that of a register's elements.
+    let held = !is_narrow(k, scale) || along == 1;
     match ty {
-        Type::Tile(_, s) => selected && s.rank() == 2 && s.extents().is_some_and(|e| e[along] == 1),
-        _ => {
-            selected
-                && used.iter().all(|&i| {
-                    let fits = |&r: &Value| k.ty(r).shape().is_some_and(|s| s.rank() == 2);
-                    k.insts[i].op.is_elementwise() && k.results(i).iter().all(fits)
-                })
-        }
+        Type::Tile(_, s) => held && selected && s.rank() == 2 && s.extents().is_some_and(|e| e[along] == 1),
+        _ => held && selected && is_of_tiles(k, body, scale),
     }
+}
+
+/// Whether a scalar is used in a body alone, for tiles of rank 2, or for such scalars.
+fn is_of_tiles(k: &Kernel, body: Block, v: Value) -> bool {
+    readers(k, v).into_iter().all(|i| {
+        let fits = |&r: &Value| match k.ty(r).shape() {
+            Some(s) => s.rank() == 2,
+            None => is_narrow(k, v) && k.ty(r).elem() == Elem::F32 && is_of_tiles(k, body, r),
+        };
+        // A tile of equal scales would be a broadcast of a broadcast.
+        k.insts[i].op.is_elementwise() && k.blocks[body].insts.contains(&i) && k.results(i).iter().all(fits)
+    })
 }
 
 /// `(a, b)` where an index is `counter * a + b`.
@@ -166,7 +221,7 @@ struct Group {
 }
 
 impl Group {
-    /// The group of a loop, if a row of scales is among it.
+    /// The group of a loop, if rows or narrow scales are among it.
     fn of(k: &Kernel, looped: Inst, ways: Ways) -> Option<Self> {
         let body = k.insts[looped].blocks[0];
         if k.int_const(k.args(looped)[2]) != Some(1) {
@@ -180,9 +235,9 @@ impl Group {
             let window = Window::of(k, k.args(s.load)[0]);
             window.is_some_and(|w| all_loads(k, w.whole).iter().all(|l| taken.contains(l)))
         });
-        let size = scales.iter().map(|s| s.size(k)).max().filter(|&s| s > 1)?;
-        let row = |s: &Scale| matches!(k.ty(k.result(s.load)), Type::Tile(_, t) if t.extents().is_some_and(|e| e[1 - s.along] > 1));
-        let makes = scales.iter().any(row) && scales.iter().all(|s| s.fits(k, size));
+        let size = scales.iter().map(Scale::size).max().filter(|&s| s > 1)?;
+        let needs = |s: &Scale| s.is_row(k) || is_narrow(k, k.result(s.load));
+        let makes = scales.iter().any(needs) && scales.iter().all(|s| s.fits(k, size));
         makes.then_some(Self { looped, body, scales, size })
     }
 
@@ -196,8 +251,8 @@ impl Group {
         let held: Vec<Value> = types.iter().map(|&ty| k.append_param(outer, ty)).collect();
         let (bounds, start) = self.bounds(k, outer, group);
         let mut grouped = self.boxes(k, outer, start);
-        self.multiply(k, outer, &mut grouped);
-        self.select(k, &grouped);
+        self.compute(k, outer, &mut grouped);
+        select(k, self.body, &grouped, k.blocks[self.body].params[0], FxHashMap::default());
         let args = [&bounds[..], &held].concat();
         let inner = k.append_inst(outer, Op::For, &args, &types, &[self.body], loc);
         k.attrs[inner] = std::mem::take(&mut k.attrs[self.looped]);
@@ -247,78 +302,141 @@ impl Group {
                 *arg = copy(k, outer, *arg, &inside, &mut known);
             }
             args[1 + along] = start;
-            let Some(ty) = scale.tile(k, self.size) else { continue };
-            let loc = k.insts[load].loc;
+            let Some(types) = scale.tiles(k, self.size) else { continue };
             let tile = *made.entry((args.clone(), step)).or_insert_with(|| {
-                args[1 + along] = Cursor::at_end(k, outer).with(BinOp::Mul, start, step.into());
-                let made = k.append_inst(outer, Op::Load, &args, &[ty], &[], loc);
                 if let Some(window) = Window::of(k, args[0]) {
                     k.attrs[window.whole].array.way = Way::Staged;
                 }
-                k.result(made)
+                scale.load(&mut Cursor::at_end(k, outer), args.clone(), start, types)
             });
             grouped.insert(k.result(load), Grouped { tile, along, step, first });
         }
         grouped
     }
 
-    /// Computes products of grouped scales for the whole group, where no other use keeps a factor alive.
-    fn multiply(&self, k: &mut Kernel, outer: Block, grouped: &mut FxHashMap<Value, Grouped>) {
-        let all = users(k);
+    /// Computes what is made of grouped scales alone for the whole group, where no other use keeps an operand alive, or it is a
+    /// conversion of a narrow one.
+    fn compute(&self, k: &mut Kernel, outer: Block, grouped: &mut FxHashMap<Value, Grouped>) {
+        let inside: FxHashSet<Inst> = k.blocks[self.body].insts.iter().copied().collect();
+        let (all, mut known) = (users(k), FxHashMap::default());
         let alone = |v: &Value| all.get(v).is_some_and(|u| u.len() == 1);
         for inst in k.blocks[self.body].insts.clone() {
-            let &[x, y] = k.args(inst) else { continue };
-            if !matches!(k.insts[inst].op, Op::Binary(BinOp::Mul)) || !alone(&x) || !alone(&y) {
+            let args = k.args(inst).to_vec();
+            let of = |v: &Value| grouped.get(v).copied();
+            let Some(like) = args.iter().filter_map(of).max_by_key(|g| elements(k, g.tile)) else { continue };
+            let fits = |v: &Value| match of(v) {
+                Some(g) => (alone(v) || is_narrow(k, *v)) && g.is_beside(like),
+                None => k.ty(*v).shape().is_none() && is_constant(k, *v, &inside),
+            };
+            if !k.insts[inst].op.is_elementwise()
+                || !args.iter().all(fits)
+                || !is_selectable(k, k.result(inst))
+            {
                 continue;
             }
-            let (Some(&a), Some(&b)) = (grouped.get(&x), grouped.get(&y)) else { continue };
-            let Some(ty) = wider(k, a, b) else { continue };
-            let mut c = Cursor::at_end(k, outer).like(inst);
-            let [x, y] = [a, b].map(|g| c.broadcast(g.tile, ty));
-            let tile = c.op(BinOp::Mul, x, y);
-            grouped.insert(k.result(inst), Grouped { tile, ..a });
-        }
-    }
-
-    /// Selects the scales of an iteration where something else first uses them: under its product.
-    fn select(&self, k: &mut Kernel, grouped: &FxHashMap<Value, Grouped>) {
-        let counter = k.blocks[self.body].params[0];
-        let mut chosen: FxHashMap<Value, Value> = FxHashMap::default();
-        for inst in std::mem::take(&mut k.blocks[self.body].insts) {
-            if k.results(inst).iter().any(|r| grouped.contains_key(r)) {
-                continue;
-            }
-            let shape = k.results(inst).first().and_then(|&r| k.ty(r).shape());
-            let mut args = k.args(inst).to_vec();
-            for arg in &mut args {
-                let Some(&g) = grouped.get(arg) else { continue };
-                let mut c = Cursor::at_end(k, self.body).like(inst);
-                let one = *chosen.entry(*arg).or_insert_with(|| selected(&mut c, g, counter, self.size));
-                *arg = match (c.k.ty(*arg), shape) {
-                    (Type::Scalar(elem), Some(shape)) => c.broadcast(one, Type::Tile(elem, shape)),
-                    _ => one,
-                };
-            }
-            k.set_args(inst, &args);
-            k.blocks[self.body].insts.push(inst);
+            let shape = k.ty(like.tile);
+            let mut operand = |k: &mut Kernel, v: Value| match grouped.get(&v) {
+                Some(g) => {
+                    let ty = with_elem(shape, k.ty(g.tile).elem());
+                    Cursor::at_end(k, outer).like(inst).broadcast(g.tile, ty)
+                }
+                None => copy(k, outer, v, &inside, &mut known),
+            };
+            let args: Vec<Value> = args.into_iter().map(|v| operand(k, v)).collect();
+            let (op, result) = (k.insts[inst].op.clone(), k.result(inst));
+            let ty = with_elem(shape, k.ty(result).elem());
+            let tile = Cursor::at_end(k, outer).like(inst).inst(op, &args, ty);
+            grouped.insert(result, Grouped { tile, ..like });
         }
     }
 }
 
-/// The type of a product of grouped scales of f32: that of the wider one.
-fn wider(k: &Kernel, a: Grouped, b: Grouped) -> Option<Type> {
-    let alike = (a.along, a.step, a.first) == (b.along, b.step, b.first);
-    let size = |g: Grouped| k.ty(g.tile).shape().and_then(|s| s.extents()).map(|e| e.iter().product::<u32>());
-    let wide = if size(a) >= size(b) { a } else { b };
-    let floats = [a, b].iter().all(|g| k.ty(g.tile).elem() == Elem::F32);
-    (alike && floats).then(|| k.ty(wide.tile))
+impl Grouped {
+    /// Whether the elements of an iteration have the same place in both tiles.
+    fn is_beside(self, other: Self) -> bool {
+        (self.along, self.step, self.first) == (other.along, other.step, other.first)
+    }
 }
 
-/// The scales of an iteration: slices of a group's tile, of which the bits of the counter select.
-fn selected(c: &mut Cursor<'_>, g: Grouped, counter: Value, size: u32) -> Value {
-    let mut parts: Vec<Value> = (0..size).map(|n| part(c, g.tile, g.along, n * g.step + g.first)).collect();
-    for bit in 0..size.ilog2() {
-        let masked = c.with(BinOp::And, counter, 1 << bit);
+fn elements(k: &Kernel, tile: Value) -> u32 {
+    extents(k, tile).iter().product()
+}
+
+/// Whether a scalar is a constant, or made before the loop.
+fn is_constant(k: &Kernel, v: Value, inside: &FxHashSet<Inst>) -> bool {
+    let constant = |d: Inst| matches!(k.insts[d].op, Op::Int(_) | Op::Float(_));
+    k.def(v).is_some_and(|d| !inside.contains(&d) || constant(d))
+}
+
+/// Lets the scales of blocks of a body come with their neighbours.
+fn select_blocks(k: &mut Kernel, body: Block, ways: Ways) {
+    for load in scales(k, body) {
+        let (view, scale) = (k.args(load)[0], k.result(load));
+        let copied = Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
+        let reached = copied && acquired(k, view).is_none() && unit_dim(k, view) == Some(1);
+        if !reached || k.ty(scale) != Type::Scalar(Elem::F32) || !is_of_tiles(k, body, scale) {
+            continue;
+        }
+        let (mut args, size) = (k.args(load).to_vec(), LEAST_COPY_BITS / COMPUTED_BITS);
+        let Some(ty) = Shape::of(&[1, size]).map(|s| Type::Tile(Elem::F32, s)) else { continue };
+        let index = args[2];
+        // Beside the operands' loads one wait serves all.
+        let (grouped, one) = Cursor::before(k, load, |c| {
+            c.loc = c.k.insts[load].loc;
+            let group = c.with(BinOp::Shr, index, size.ilog2().into());
+            args[2] = c.with(BinOp::Mul, group, size.into());
+            let tile = c.inst(Op::Load, &args, ty);
+            let grouped = Grouped { tile, along: 1, step: 1, first: 0 };
+            (grouped, selected(c, grouped, index))
+        });
+        let grouped = FxHashMap::from_iter([(scale, grouped)]);
+        select(k, body, &grouped, index, FxHashMap::from_iter([(scale, one)]));
+    }
+}
+
+/// Puts the scales of an iteration in the place of their loads: those that are chosen, and others where something else first uses
+/// them, under its product. The low bits of a number say which.
+fn select(
+    k: &mut Kernel,
+    body: Block,
+    grouped: &FxHashMap<Value, Grouped>,
+    number: Value,
+    mut chosen: FxHashMap<Value, Value>,
+) {
+    for inst in std::mem::take(&mut k.blocks[body].insts) {
+        if k.results(inst).iter().any(|r| grouped.contains_key(r)) {
+            continue;
+        }
+        let shape = k.results(inst).first().and_then(|&r| k.ty(r).shape());
+        let mut args = k.args(inst).to_vec();
+        for arg in &mut args {
+            let Some(&g) = grouped.get(arg) else { continue };
+            let mut c = Cursor::at_end(k, body).like(inst);
+            let one = *chosen.entry(*arg).or_insert_with(|| selected(&mut c, g, number));
+            *arg = match (c.k.ty(*arg), shape) {
+                (Type::Scalar(elem), Some(shape)) => c.broadcast(one, Type::Tile(elem, shape)),
+                _ => one,
+            };
+        }
+        k.set_args(inst, &args);
+        k.blocks[body].insts.push(inst);
+    }
+}
+
+/// The scales of an iteration: slices of a group's tile.
+fn selected(c: &mut Cursor<'_>, g: Grouped, number: Value) -> Value {
+    let (mut extents, elem) = (extents(c.k, g.tile), c.k.ty(g.tile).elem());
+    let size = extents[g.along] / g.step;
+    extents[g.along] = 1;
+    let Some(ty) = Shape::of(&extents).map(|s| Type::Tile(elem, s)) else { return g.tile };
+    let parts = (0..size).map(|n| part(c, g.tile, (g.along, n * g.step + g.first), ty)).collect();
+    chosen(c, parts, number, 1)
+}
+
+/// One of several tiles: the bits of a number from one on say which.
+fn chosen(c: &mut Cursor<'_>, mut parts: Vec<Value>, number: Value, unit: u32) -> Value {
+    for bit in 0..parts.len().ilog2() {
+        let masked = c.with(BinOp::And, number, i64::from(unit) << bit);
         let zero = c.int(0);
         let clear = c.compare(CmpOp::Eq, masked, zero);
         parts = parts.chunks(2).map(|pair| c.select(clear, pair[0], pair[1])).collect();
@@ -326,13 +444,8 @@ fn selected(c: &mut Cursor<'_>, g: Grouped, counter: Value, size: u32) -> Value 
     parts[0]
 }
 
-/// One slice.
-fn part(c: &mut Cursor<'_>, tile: Value, along: usize, at: u32) -> Value {
-    let mut extents = extents(c.k, tile);
-    extents[along] = 1;
-    let offsets = (0..2).map(|d| Dim::new(if d == along { at } else { 0 })).collect();
-    match Shape::of(&extents) {
-        Some(shape) => c.inst(Op::Slice(offsets), &[tile], Type::Tile(c.k.ty(tile).elem(), shape)),
-        None => tile,
-    }
+/// A slice from one element of a dimension on, unless it is the whole tile.
+fn part(c: &mut Cursor<'_>, tile: Value, (along, from): (usize, u32), ty: Type) -> Value {
+    let offsets = (0..2).map(|d| Dim::new(if d == along { from } else { 0 })).collect();
+    if c.k.ty(tile) == ty { tile } else { c.inst(Op::Slice(offsets), &[tile], ty) }
 }

@@ -18,7 +18,7 @@
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
 //!  sums of operands                rearrange_sums.rs: those of right operands lie as threads read them
 //!  iterations ─► blocks            split_k.rs, work_items.rs
-//!  scales ─► ahead                 group_scales.rs, stage_scales.rs, prefetch_scales.rs
+//!  scales ─► ahead                 group_scales.rs, prefetch_scales.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
 //!  loads ─► a tile ahead           prefetch_next_tile.rs
@@ -74,7 +74,6 @@ mod sink_transposes;
 mod smem_rows;
 mod split_k;
 mod stage_computed_operands;
-mod stage_scales;
 mod strip_mine;
 mod swap_ab;
 mod terms;
@@ -120,7 +119,6 @@ pub use sink_indices::do_sink_indices;
 pub use sink_transposes::do_sink_transposes;
 pub use split_k::{can_split_k, can_stream_k, do_split_k};
 pub use stage_computed_operands::do_stage_computed_operands;
-pub use stage_scales::do_stage_scales;
 pub use strip_mine::do_strip_mine;
 pub use swap_ab::do_swap_ab;
 pub use tunables::do_tunables;

@@ -123,16 +123,8 @@ pub const PASSES: &[MapPass] = &[
     },
     MapPass {
         parts: &[Feature::SmemStaging],
-        ..each!(
-            "group_scales",
-            "loads rows of scales by tensor copies, for several iterations at once",
-            |v, c| { do_group_scales(&mut v.kernel, c) }
-        )
-    },
-    MapPass {
-        parts: &[Feature::SmemStaging],
-        ..each!("stage_scales", "loads scales of blocks by tensor copies", |v, c| {
-            do_stage_scales(&mut v.kernel, c)
+        ..each!("group_scales", "loads scales by tensor copies, for several iterations at once", |v, c| {
+            do_group_scales(&mut v.kernel, c)
         })
     },
     each!("prefetch_scales", "loads scales of later iterations ahead", |v, _| {
