@@ -44,6 +44,27 @@ fn a_layout_says_where_elements_lie() {
     }
 }
 
+/// Starts of groups with the end behind them: one more than a tunable.
+#[test]
+fn extents_are_sums_and_products_of_tunables() {
+    for (extent, last) in [("E + 1", 64), ("2*E + 2", 64), ("1 + E / 3 * 2", 43)] {
+        let text = format!(
+            "kernel starts(x: ptr<i32>, y: ptr<i32>, n: i32) {{
+                tunable E = 63
+                grid 1
+                gx = view x : i32[n]
+                gy = view y : i32[n]
+                s = shared i32[{extent}]
+                at = iota 0 : i32[64]
+                store s[at], load gx[0] : i32[64]
+                store gy[0], load s[min(at + 1, {last} - 1)] : i32[64]
+            }}
+            mapping starts {{ kernel: warps 2 }}"
+        );
+        check(&text, &[("n", 64)], &[]);
+    }
+}
+
 /// What is stored in an iteration is read by other threads in the next one, and then overwritten.
 #[test]
 fn iterations_hand_on_what_they_store() {
@@ -255,7 +276,7 @@ fn what_does_not_compile_says_why() {
         .replace("store gx", "last = arrive s[0], 3 if last { store s[1], full 2 : u32[1] } store gx");
     assert!(refusal(&counted).contains("`arrive` counts blocks"), "{}", refusal(&counted));
     for (array, words, why) in [
-        ("f32[n]", "warps 2", "the extents of an array in shared memory are numbers, constants and tunables"),
+        ("f32[n]", "warps 2", "are numbers, constants and tunables, and sums and products of them"),
         ("i4[64]", "warps 2", "elements of whole bytes"),
         ("f32[64] layout \"(d0: 32:1@m) -> (m: 32)\"", "warps 2", "maps its indices d0 64 to `m`"),
         ("f32[64] layout \"(d0: 64:0@m) -> (m: 1)\"", "warps 2", "two elements at one place"),

@@ -13,7 +13,7 @@ use super::coords::{Shifts, add_shifts};
 use super::view::{Placed, View};
 use super::{Low, Lower};
 use crate::Result;
-use crate::facts::SHARED_ALIGN;
+use crate::facts::{SHARED_ALIGN, number};
 use crate::takes::is_long;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -53,11 +53,11 @@ impl Lower<'_, '_> {
     /// The extents of an array, which the text knows.
     fn array_extents(&self, inst: Inst) -> Result<Vec<u64>> {
         let k = self.k;
-        let known = |&v: &Value| k.int_const(v).and_then(|e| u64::try_from(e).ok());
+        let known = |&v: &Value| number(k, v).and_then(|e| u64::try_from(e).ok());
         match k.args(inst).iter().map(known).collect() {
             Some(extents) => Ok(extents),
             None => {
-                self.error("the extents of an array in shared memory are numbers, constants and tunables")
+                self.error("the extents of an array in shared memory are numbers, constants and tunables, and sums and products of them")
             }
         }
     }
