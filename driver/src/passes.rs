@@ -226,15 +226,6 @@ const SCHEDULE: &[Pass] = &[
         Ok(())
     })
     .when(Sched::BoundsMasks),
-    pass("hand_on_scalars", "scalars of a tile from memory: the producer finds them for all roles", |s| {
-        let (program, graph) = s.take_program();
-        let off = s.sched_off();
-        let produced = !off.contains(&Sched::WarpSpecialization);
-        let program = if produced { sched::do_hand_on_scalars(program, &graph) } else { program };
-        s.keep(program, graph);
-        Ok(())
-    })
-    .when(Sched::HandOnScalars),
     pass("schedule", "roles, rings and waits", |s| {
         let off = s.sched_off();
         let mut schedule = sched::do_schedule_without(s.program(), s.graph(), s.target, &off)?;
@@ -256,6 +247,19 @@ const SCHEDULE: &[Pass] = &[
         Sched::BesideProducts,
         Sched::MmaOrder,
     ]),
+    pass(
+        "broadcast_tile_info",
+        "scalars of a tile from memory: the producer finds them for all roles",
+        |s| {
+            let mut schedule = s.take_schedule();
+            let (mut program, graph) = s.take_program();
+            sched::do_broadcast_tile_info(&mut program, &graph, &mut schedule);
+            s.keep(program, graph);
+            s.schedule = Some(schedule);
+            Ok(())
+        },
+    )
+    .when(Sched::BroadcastTileInfo),
     pass("smem", "depths of rings, and where buffers and barriers lie", |s| {
         let mut schedule = s.take_schedule();
         s.smem = sched::do_smem(s.program(), &mut schedule, s.target)?;

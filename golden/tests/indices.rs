@@ -223,6 +223,17 @@ fn gathered_operands_keep_wgmma_and_their_ring() {
         "{ptx}"
     );
     assert!(ptx.contains("cp.async.wait_group 2") || ptx.contains("cp.async.wait_group 1"), "{ptx}");
+    // Warpgroups that meet in each iteration begin at once: the products of one iteration run on under the next one's.
+    assert!(ptx.contains("wgmma.wait_group.sync.aligned 1"), "{ptx}");
+    for pipeline in ["pipeline 4", "pipeline 3, wait 0", "pipeline 2"] {
+        let flies = pipeline == "pipeline 4";
+        for words in ["raster linear", "persistent", "persistent, epilogue deferred"] {
+            let text = PRODUCT.replace("pipeline 3", pipeline).replace("consumers 2", "consumers 2 kernel: ");
+            let ptx =
+                check(&text.replace("kernel: ", &format!("kernel: {words}")), &sizes, &["ids=ints:-5..90"]);
+            assert_eq!(ptx.contains("wgmma.wait_group.sync.aligned 1"), flies, "{pipeline} {words}: {ptx}");
+        }
+    }
     let right =
         PRODUCT.replace("ga[rows, t*64]", "ga[i*128, t*64]").replace("gb[j*128, t*64]", "gb[rows, t*64]");
     let right =
@@ -234,6 +245,54 @@ fn gathered_operands_keep_wgmma_and_their_ring() {
         "pipeline 3, producers 0 kernel: warps 4, products mma_sync",
     );
     check(&warps, &sizes, &["ids=ints:-5..90"]);
+}
+
+/// A matrix in compressed rows times a dense one: each iteration loads the rows that it copies, and copies them iterations
+/// ahead all the same.
+#[test]
+fn rows_by_indices_of_the_iteration_are_copied_ahead() {
+    let text = |of: &str, also: &str| {
+        format!(
+            "kernel sparse(v: ptr<f16> align 16, column: ptr<i32>, starts: ptr<i32>, x: ptr<f16> align 16, y: ptr<f32> align 16,
+                hits: ptr<i32>, brows: i32, count: i32, n: i32 % 8, k: i32) {{
+                grid brows, cdiv(n, 64)
+                gs = view starts : i32[brows + 1]
+                gv = view v : f16[count, 64]
+                gx = view x : f16[k, n]
+                gy = view y : f32[brows * 64, n]
+                gh = view hits : i32[64]
+                gc = view {of} : i32[count] fill -1
+                i, j = block_index
+                first = load gs[i] : i32
+                behind = load gs[i + 1] : i32
+                zero = full 0.0 : f32[64, 64]
+                acc = for t in 0..cdiv(behind - first, 32) carry z = zero {{
+                    r = (iota 0 : i32[32]) + (first + t*32)
+                    c = load gc[r] : i32[32] where r < behind
+                    ta = load gv[select(r < behind, r, -1), 0] : f16[32, 64]
+                    tb = load gx[c, j*64] : f16[32, 64]
+                    {also}
+                    yield mma z, trans(ta), tb
+                }}
+                store gy[i*64, j*64], acc
+            }}
+            mapping sparse {{ for t: pipeline 4, consumers 1 kernel: persistent }}"
+        )
+    };
+    let sizes = [("brows", 4), ("count", 300), ("n", 72), ("k", 50)];
+    let data = [
+        "column=ints:-3..60 starts=list:0,0,200,201,300",
+        "column=zeros starts=list:0,300,300,300,300",
+        "column=ints:0..50 starts=list:290,999,-40,7,3",
+    ];
+    let ahead = check(&text("column", ""), &sizes, &data);
+    assert!(
+        ahead.contains("cp.async.wait_group 2") && ahead.contains("wgmma.wait_group.sync.aligned 1"),
+        "{ahead}"
+    );
+    // What the kernel writes may be another number iterations later: such rows are copied where they stand.
+    let written = compiled(&text("hits", "atomic_add gh[0], full 0 : i32[1]")).2.ptx;
+    assert!(!written.contains("cp.async.wait_group 2"), "{written}");
 }
 
 /// A matrix in compressed rows times a vector: where a row lies, and which elements it multiplies, is loaded.

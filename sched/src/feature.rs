@@ -34,7 +34,7 @@ pub enum Feature {
     /// Bounds masks that a branch decides for a whole tile.
     BoundsMasks,
     /// Scalars of a tile from memory that the producer finds for all roles.
-    HandOnScalars,
+    BroadcastTileInfo,
 }
 
 impl Feature {
@@ -54,6 +54,6 @@ impl Feature {
         ("unroll", Self::Unroll),
         ("hoist-loads", Self::HoistLoads),
         ("bounds-masks", Self::BoundsMasks),
-        ("hand-on-scalars", Self::HandOnScalars),
+        ("broadcast-tile-info", Self::BroadcastTileInfo),
     ];
 }

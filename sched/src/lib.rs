@@ -10,8 +10,8 @@
 //!     │ share_scratch   buffers of exchanges that are not in use at once share bytes
 //!     │ modulo          iterations of a loop overlap
 //!     │ bounds_masks    masks of accesses are decided once for a tile
-//!     │ hand_on_scalars scalars of a tile from memory: the producer finds them for all roles
 //!     │ schedule        roles, rings, depths, deferral: a Schedule, data
+//!     │ broadcast_tile_info  scalars of a tile from memory: the producer finds them for all roles
 //!     │ smem            where buffers and barriers lie in shared memory
 //!     ▼ expand_roles    role by role: control flow, slots, phases, barriers, descriptors
 //!     · setmaxnreg      registers of the roles, once the need of each is known
@@ -50,7 +50,7 @@ pub use expand::{LEFT_TO_PTXAS, divides_registers, do_expand_roles, do_setmaxnre
 pub use feature::Feature;
 pub use modulo::{Overlap, do_modulo, do_modulo_expand};
 pub use rewrite::{
-    do_bounds_masks, do_dead_code, do_dedup_mma, do_epilogue_roles, do_hand_on_scalars, do_hoist_loads,
-    do_merge_waits, do_share_rings, do_share_scratch, do_value_numbering,
+    do_bounds_masks, do_dead_code, do_dedup_mma, do_epilogue_roles, do_hoist_loads, do_merge_waits,
+    do_share_rings, do_share_scratch, do_value_numbering,
 };
-pub use schedule::{declines_deferral, do_schedule, do_schedule_without, do_smem};
+pub use schedule::{declines_deferral, do_broadcast_tile_info, do_schedule, do_schedule_without, do_smem};

@@ -34,7 +34,7 @@ fn shows(pass: &str) -> Shows {
         "mapping_lints" => Shows::Made(|s| s.lints.iter().map(|r| format!("remark: {r}\n")).collect()),
         "lower" => Shows::Made(|s| s.program().to_string()),
         "modulo" => Shows::Changed(overlap),
-        "schedule" => Shows::Made(schedule),
+        "schedule" | "broadcast_tile_info" => Shows::Made(schedule),
         "smem" => Shows::Made(memory),
         "expand_roles" => Shows::Made(|s| s.scheduled().to_string()),
         "allocate" => Shows::Made(registers),
@@ -155,8 +155,15 @@ fn schedule(s: &State<'_>) -> String {
     let order = schedule.mma_order.iter().map(|m| format!("{m:?}\n"));
     let deferral = schedule.deferral.iter().map(|d| format!("{d:?}\n"));
     let before = schedule.before_wait.iter().map(|i| format!("before the wait for other grids: {i}\n"));
+    let info = &schedule.tile_info;
+    let info = info.makers.iter().map(|&i| {
+        let data = &program.func.insts[i];
+        let told = data.results.iter().filter(|v| info.values.contains(v)).map(ToString::to_string);
+        let (op, line, told) = (data.op.name(), data.loc.line, told.collect::<Vec<_>>().join(", "));
+        format!("Producer: {told} of {i} {op}, line {line}, for all roles\n")
+    });
     let remarks = schedule.remarks.iter().map(|r| format!("remark: {r}\n"));
-    text.extend(order.chain(deferral).chain(before).chain(remarks));
+    text.extend(order.chain(deferral).chain(before).chain(info).chain(remarks));
     text
 }
 

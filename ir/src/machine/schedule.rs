@@ -23,7 +23,7 @@ pub enum BufferKind {
     NextTile,
     /// Stages of a ring. The producer fills them with scalars of a tile that come from memory, and all other roles read them.
     /// A program has one such buffer at most.
-    TileScalars,
+    TileInfo,
     /// Slots used in turn. Threads fill them, each warp its own part, and tensor copies to global memory read them.
     Staging,
     /// One copy with barriers around it. Threads fill and read it; tensor cores may read it.
@@ -35,7 +35,7 @@ pub enum BufferKind {
 impl BufferKind {
     /// Whether a ring's barriers hand its stages over.
     pub fn is_ring(self) -> bool {
-        matches!(self, Self::Ring | Self::Handoff | Self::Helper | Self::NextTile | Self::TileScalars)
+        matches!(self, Self::Ring | Self::Handoff | Self::Helper | Self::NextTile | Self::TileInfo)
     }
 }
 
@@ -144,7 +144,7 @@ pub enum RingFill {
     NextTileByThreads,
     /// Stores of the producer for all other roles: scalars of a tile that come from memory. Barriers in shared memory hand its
     /// stages over.
-    TileScalars,
+    TileInfo,
 }
 
 impl RingFill {
@@ -238,6 +238,15 @@ impl RoleKind {
             Self::Epilogue => "epilogue",
         }
     }
+}
+
+/// Scalars of a tile that come from memory. The producer finds them and broadcasts them to all other roles.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TileInfo {
+    /// The instructions that make them, in order. Other roles leave them out.
+    pub makers: Vec<Inst>,
+    /// The scalars, in the order of their makers.
+    pub values: Vec<Value>,
 }
 
 /// Results of a tile stored under the main loop of the next tile (software pipelining of the loop
@@ -392,6 +401,8 @@ pub struct Schedule {
     pub deferral: Option<Deferral>,
     /// The loop whose first stages the producer fills with early loads before it waits for other grids.
     pub before_wait: Option<Inst>,
+    /// What the producer finds for all roles at the start of a tile's work.
+    pub tile_info: TileInfo,
     /// Loops that overlap with themselves.
     pub loops: Vec<LoopSchedule>,
     /// What was declined and why, for `explain`.

@@ -110,6 +110,8 @@ pub(crate) struct Remaking<'f, 'a> {
     given: Option<Value>,
     /// Pointers to memory that the program writes, if scalars of other memory may be loaded again.
     written: Option<FxHashSet<u32>>,
+    /// Whether the threads that use a value recompute it: then each may load a number of its own.
+    own: bool,
     /// Answers so far.
     known: FxHashMap<Value, bool>,
 }
@@ -118,12 +120,17 @@ impl<'f, 'a> Remaking<'f, 'a> {
     /// Starts a search for values that can be recomputed outside of a block, where one of the block's values may be
     /// given.
     pub(crate) fn outside(func: &'f Func<'a>, block: Block, given: Option<Value>) -> Self {
-        Self { func, block, given, written: None, known: FxHashMap::default() }
+        Self { func, block, given, written: None, own: false, known: FxHashMap::default() }
     }
 
     /// Counts scalars that are loaded from memory which nothing writes as recomputed: who needs one loads it again.
     pub(crate) fn loading_again(self, graph: &Graph) -> Self {
         Self { written: Some(written(self.func, graph)), ..self }
+    }
+
+    /// Counts numbers of each thread as recomputed too, since the threads that use them do it.
+    pub(crate) fn by_the_same_threads(self) -> Self {
+        Self { own: true, ..self }
     }
 
     /// Whether a value can be recomputed there.
@@ -143,7 +150,7 @@ impl<'f, 'a> Remaking<'f, 'a> {
     }
 
     fn loads_again(&self, inst: Inst) -> bool {
-        let scalar = self.func.insts[inst].results.iter().all(|&r| self.func.values[r].uniform);
+        let scalar = self.own || self.func.insts[inst].results.iter().all(|&r| self.func.values[r].uniform);
         scalar && self.written.as_ref().is_some_and(|written| reads_fixed(self.func, inst, written))
     }
 

@@ -10,7 +10,7 @@
 //!  cluster     values that are the same in all blocks of a cluster
 //!  cycles      cycles of instructions, by the target's rows
 //!  copying     who can issue copies        lead    copies that can be issued iterations ahead
-//!  tile_scalars  scalars from memory that the producer finds for all
+//!  tile_info   scalars from memory that the producer finds for all
 //!  epilogue    work of epilogue warps      helper  work of a helper warp
 //!  registers   registers of roles                       pressure           registers that are live at once
 //! ```
@@ -30,7 +30,7 @@ mod pressure;
 mod registers;
 mod structure;
 mod thread_invariance;
-mod tile_scalars;
+mod tile_info;
 
 pub(crate) use access::*;
 pub(crate) use bounds::{Bound, bounds_of};
@@ -40,14 +40,14 @@ pub(crate) use cycles::{issues, require_rows, unit_cycles};
 pub use epilogue::hoisted_registers;
 pub(crate) use epilogue::{epilogue_insts, handoff, hoisted_before_wait, hoisted_loads, rereads};
 pub use graph::Graph;
-pub(crate) use graph::Node;
+pub(crate) use graph::{Node, node_of};
 pub use helper::is_mma_duplicated;
 pub(crate) use helper::{helper_insts, read_for};
 pub(crate) use invariance::{Invariance, Remaking};
-pub(crate) use lead::{can_lead, copies_of, scalars_of};
+pub(crate) use lead::{can_lead, copies_of, led_ahead, led_by, scalars_of, threads_can_lead};
 pub(crate) use memory::Access;
 pub(crate) use pressure::most_alive;
 pub(crate) use registers::*;
 pub(crate) use structure::*;
 pub(crate) use thread_invariance::{LANE, ThreadInvariance};
-pub(crate) use tile_scalars::{TileScalars, needed_beside_copies};
+pub(crate) use tile_info::{effects_of, find_tile_info, needed_beside_copies};

@@ -52,8 +52,8 @@ impl<'a> Expand<'_, 'a> {
             Opcode::Await if self.is_others(inst) => {}
             Opcode::Await => self.awaited(d.args),
             Opcode::Yield => {}
-            _ if self.hears_scalars(inst) => {}
-            _ if !self.keeps(inst) => {}
+            _ if self.hears_tile_info(inst) => {}
+            _ if !self.keeps(inst) || self.ahead.led.contains(&inst) => {}
             Opcode::For => self.consume_loop(inst)?,
             Opcode::If => {
                 self.wait_wgmma();
@@ -147,7 +147,7 @@ impl<'a> Expand<'_, 'a> {
                 (false, RingFill::Tma | RingFill::Handoff | RingFill::Helper) => self.wait_stage(ring),
                 (false, RingFill::CpAsync) => self.open_copies(ring),
                 // No await names the stages of these.
-                (false, RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileScalars) => {}
+                (false, RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileInfo) => {}
             }
         }
     }

@@ -21,10 +21,16 @@
 //!  iteration t       products on the stage of t ─ wait until D-3 groups are pending ─ all meet
 //!                    ─ copies of t+D-1 into the stage of t-1, commit ─ wait for the products
 //! ```
+//!
+//! Warpgroups that meet under each iteration's products still end these at once. So products stay in flight over an iteration
+//! where they may: threads wait for the products of t-1 before they meet, and the barrier tells that nobody reads the stage of
+//! t-1 any more.
 
 use super::role::Expand;
 use super::state::Ahead;
-use crate::analysis::{copies_of, copy_place, scalars_of};
+use crate::analysis::{copies_of, copy_place, global_access, scalars_of};
+use crate::schedule::OPENED_AHEAD;
+use rustc_hash::FxHashMap;
 use warplift_ir::machine::{Attr, Block, CopyAttr, Guard, Inst, NewInst, Ring, RingFill, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -64,8 +70,7 @@ impl Expand<'_, '_> {
     /// Whether threads meet for a stage under the products on the stage before it.
     fn opens_ahead(&self, ring: Ring) -> bool {
         let data = &self.given.schedule.rings[ring];
-        let waits = self.unreleased_rings(data.blocks[0]).is_empty();
-        data.depth >= 3 && waits && !data.threads_read && self.read_by_products(ring)
+        data.depth >= OPENED_AHEAD && !data.threads_read && self.read_by_products(ring)
     }
 
     /// Waits until a stage is complete: this thread's copies and those of all other threads. `behind` of the ring's stages
@@ -101,7 +106,38 @@ impl Expand<'_, '_> {
             let counter = self.at().add(counter, moved);
             let next = self.ahead(ring, counter, high, ahead);
             self.ahead.copies.push(next);
+            self.load_ahead(ring);
         }
+    }
+
+    /// Loads what the pending copies need of memory, as rows by a tile of indices: its latency passes under the products.
+    fn load_ahead(&mut self, ring: Ring) {
+        let block = self.given.schedule.rings[ring].blocks[0];
+        let Some(n) = self.ahead.copies.iter().position(|a| a.ring == ring) else { return };
+        let env = std::mem::take(&mut self.ahead.copies[n].env);
+        let copies = self.ahead.copies[n].copies.clone();
+        let env = self.in_iteration(env, |x| {
+            let func = &x.given.program.func;
+            let loads = scalars_of(func, block, &copies);
+            let loads = loads.into_iter().filter(|&i| global_access(&func.insts[i]).is_some());
+            let mut loads: Vec<Inst> = loads.collect();
+            loads.sort_unstable();
+            loads.into_iter().for_each(|load| x.scalars_ahead(block, load, true));
+        });
+        self.ahead.copies[n].env = env;
+    }
+
+    /// Expands something with the values of another iteration. Returns these, and those that were added.
+    fn in_iteration(
+        &mut self,
+        env: FxHashMap<Value, Value>,
+        of: impl FnOnce(&mut Self),
+    ) -> FxHashMap<Value, Value> {
+        let outer = std::mem::replace(&mut self.deferred.overlay, env);
+        let deferred = std::mem::replace(&mut self.deferred.inside, true);
+        of(self);
+        self.deferred.inside = deferred;
+        std::mem::replace(&mut self.deferred.overlay, outer)
     }
 
     /// The copies of the iteration with this counter. They run only if the loop reaches that iteration.
@@ -128,22 +164,21 @@ impl Expand<'_, '_> {
     fn issue_copies(&mut self, ring: Ring) {
         let Some(n) = self.ahead.copies.iter().position(|a| a.ring == ring) else { return };
         let Ahead { slot, runs, copies, env, .. } = self.ahead.copies.remove(n);
-        let outer = std::mem::replace(&mut self.deferred.overlay, env);
-        let deferred = std::mem::replace(&mut self.deferred.inside, true);
         let block = self.given.schedule.rings[ring].blocks[0];
-        for copy in copies {
-            self.scalars_ahead(block, copy);
-            self.copy_to(copy, ring, slot, Some(runs));
-        }
-        self.deferred.inside = deferred;
-        self.deferred.overlay = outer;
+        self.in_iteration(env, |x| {
+            for copy in copies {
+                x.scalars_ahead(block, copy, false);
+                x.copy_to(copy, ring, slot, Some(runs));
+            }
+        });
         self.commit();
     }
 
-    /// Computes the scalars of the body that a copy needs and that are not available yet.
-    fn scalars_ahead(&mut self, block: Block, copy: Inst) {
+    /// Computes the scalars of the body that an instruction needs and that are not available yet, and the instruction too.
+    fn scalars_ahead(&mut self, block: Block, of: Inst, too: bool) {
         let func = &self.given.program.func;
-        let needed = scalars_of(func, block, &[copy]);
+        let mut needed = scalars_of(func, block, &[of]);
+        needed.extend(Some(of).filter(|_| too));
         for &inst in func.blocks[block].insts.iter().filter(|i| needed.contains(i)) {
             let results = func.insts[inst].results;
             if !results.iter().all(|r| self.deferred.overlay.contains_key(r)) {

@@ -31,13 +31,13 @@ mod setmaxnreg;
 mod setup;
 mod staging;
 mod state;
-mod tile_scalars;
+mod tile_info;
 mod unroll;
 mod wgmma_pipelining;
 
 pub use setmaxnreg::{LEFT_TO_PTXAS, divides_registers, do_setmaxnreg};
 
-use crate::analysis::{Graph, Node, TileScalars, acts, budgets, draws_tiles, hoisted_before_wait, limit};
+use crate::analysis::{Graph, Node, budgets, draws_tiles, effects_of, hoisted_before_wait, limit, node_of};
 use crate::error::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
@@ -73,10 +73,9 @@ pub fn do_expand_roles<'a>(
         argument.before_wait &= schedule.before_wait.is_some() || hoisted.contains(&n);
     }
     let setup = setup::do_setup(program, &launch, schedule, &shared);
-    let scalars = TileScalars::of(program, graph);
     let expand = |role: RoleKind| {
-        let needed = kept(program, schedule, (graph, &scalars), role);
-        let given = Given { program, schedule, graph, smem: &shared, parts: &parts, scalars: &scalars };
+        let needed = kept(program, schedule, graph, role);
+        let given = Given { program, schedule, graph, smem: &shared, parts: &parts };
         Expand::new(given, Who { role, needed })
     };
     let each = program.warps * program.teams;
@@ -89,8 +88,8 @@ pub fn do_expand_roles<'a>(
         roles.push(Role { name, first_warp, warps: each, copiers: 0, registers, func });
     }
     if schedule.producer {
-        let others = [RoleKind::EpilogueLoad, RoleKind::Helper]
-            .map(|r| (r, kept(program, schedule, (graph, &scalars), r)));
+        let others = [RoleKind::EpilogueLoad, RoleKind::Helper];
+        let others = others.map(|r| (r, kept(program, schedule, graph, r)));
         let others: Vec<_> = others.into_iter().filter(|(_, needed)| !needed.is_empty()).collect();
         let others: Vec<_> =
             others.into_iter().map(|(r, needed)| (r, needed, copying_warps(program, r))).collect();
@@ -111,20 +110,13 @@ fn copying_warps(program: &Program<'_>, role: RoleKind) -> u32 {
 }
 
 /// The part of the program that a role keeps: its effects, and everything they reach by values and control.
-fn kept(
-    program: &Program<'_>,
-    s: &Schedule,
-    (graph, scalars): (&Graph, &TileScalars),
-    role: RoleKind,
-) -> FxHashSet<Node> {
+fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> FxHashSet<Node> {
     let func = &program.func;
-    let is_root = |inst: &Inst| {
-        // The producer draws tiles even if other warps make all copies.
-        let draws = role == RoleKind::Producer && draws_tiles(func, *inst);
-        draws || (acts(&func.insts[*inst]) && s.roles[*inst] == role)
-    };
-    let roots = func.insts.keys().filter(is_root).map(Node::Inst);
-    let told = scalars.nodes(func);
+    // The producer draws tiles even if other warps make all copies.
+    let draws = |inst: &Inst| role == RoleKind::Producer && draws_tiles(func, *inst);
+    let roots = func.insts.keys().filter(draws).chain(effects_of(func, &s.roles, |r| r == role));
+    let roots = roots.map(Node::Inst);
+    let told: FxHashSet<Node> = s.tile_info.values.iter().map(|&v| node_of(func, v)).collect();
     match role {
         RoleKind::Producer => graph.slice_up_to(roots.chain(told), &FxHashSet::default()),
         _ => graph.slice_up_to(roots, &told),

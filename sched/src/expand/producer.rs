@@ -94,11 +94,11 @@ impl<'a> Expand<'_, 'a> {
 
     /// Expands one instruction for the producer.
     pub fn produce(&mut self, _block: Block, inst: Inst) -> Result<()> {
-        if self.hears_scalars(inst) || !self.keeps(inst) {
+        if self.hears_tile_info(inst) || !self.keeps(inst) {
             return Ok(());
         }
         self.produce_kept(inst)?;
-        self.tell_scalars(inst);
+        self.tells_tile_info(inst);
         Ok(())
     }
 

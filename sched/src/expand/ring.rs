@@ -29,7 +29,7 @@ impl Expand<'_, '_> {
             RingFill::Handoff => self.who.role == RoleKind::Consumer,
             RingFill::Helper => self.who.role == RoleKind::Helper,
             RingFill::Tma | RingFill::CpAsync => self.who.role.copies(),
-            RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileScalars => {
+            RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileInfo => {
                 self.who.role == RoleKind::Producer
             }
         }

@@ -3,7 +3,7 @@
 use super::state::{
     Code, Deferred, Flight, Given, Leading, Memory, Own, RingState, Seen, Site, Staged, Walk, Who,
 };
-use crate::analysis::{Node, plain, touched, yields};
+use crate::analysis::{Node, led_ahead, plain, touched, yields};
 use crate::error::Result;
 use crate::schedule::{NamedBarrier, NamedBarriers, stage_end, staging_sites};
 use rustc_hash::FxHashMap;
@@ -46,7 +46,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             own: Own::default(),
             flight: Flight::default(),
             deferred: Deferred { insts: deferred.collect(), ..Deferred::default() },
-            ahead: Leading::default(),
+            ahead: Leading { led: led_ahead(&given.program.func, given.schedule), ..Leading::default() },
             memory: Memory { seen: Seen::default(), staged, begun: true },
         }
     }

@@ -88,9 +88,9 @@ fn initialise(
 /// of the consumers. An empty barrier has one for each reading warp, in all blocks that fill the stage.
 fn arrivals(program: &Program<'_>, launch: &LaunchInfo, s: &Schedule, ring: &RingData, full: bool) -> u32 {
     match (full, ring.fill) {
-        (true, RingFill::Tma | RingFill::Helper | RingFill::NextTile | RingFill::TileScalars) => 1,
+        (true, RingFill::Tma | RingFill::Helper | RingFill::NextTile | RingFill::TileInfo) => 1,
         // Every warp of a team hears of a tile, whatever its role, but for the producer.
-        (false, RingFill::NextTile | RingFill::TileScalars) => {
+        (false, RingFill::NextTile | RingFill::TileInfo) => {
             let has = |role: RoleKind| s.roles.values().any(|&r| r == role);
             let others = [RoleKind::EpilogueLoad, RoleKind::Helper].into_iter().filter(|&r| has(r));
             let others: u32 = others.map(|r| super::copying_warps(program, r)).sum();

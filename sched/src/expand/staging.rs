@@ -92,7 +92,7 @@ impl Expand<'_, '_> {
                     self.memory.seen.scratch[buffer].unfenced = true;
                 }
             }
-            BufferKind::NextTile | BufferKind::TileScalars => {}
+            BufferKind::NextTile | BufferKind::TileInfo => {}
             BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper => {
                 if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handoff(r)) {
                     self.wait_stage(ring);

@@ -1,7 +1,7 @@
 //! The state during the expansion of a role, grouped by subject.
 
 use super::footprints::Accesses;
-use crate::analysis::{Graph, Node, TileScalars};
+use crate::analysis::{Graph, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{
@@ -19,8 +19,6 @@ pub(super) struct Given<'p, 'a> {
     pub smem: &'p SharedMap,
     /// Tensor maps of parts, by the map of the whole.
     pub parts: &'p FxHashMap<u32, u32>,
-    /// What the producer finds for all roles.
-    pub scalars: &'p TileScalars,
 }
 
 /// The role that is expanded.
@@ -181,6 +179,8 @@ pub(super) struct Leading {
     pub phase: WaitPhase,
     /// Copies of later iterations that are yet to be issued.
     pub copies: Vec<Ahead>,
+    /// The instructions that only such copies need.
+    pub led: FxHashSet<Inst>,
     /// A loop with at most this many iterations.
     pub most: Option<(Inst, usize)>,
 }

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! One warpgroup alone needs this to keep the tensor cores busy between two iterations. Two warpgroups fill each
-//! other's gaps.
+//! other's gaps, unless they meet in each iteration because they copy.
 
 use super::role::Expand;
 use super::state::Unreleased;
 use crate::schedule::ends_with_its_loop;
-use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RoleKind, Ty, Value};
+use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RingFill, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
@@ -57,6 +57,10 @@ impl Expand<'_, '_> {
         if self.flight.unreleased.is_some() {
             self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(groups)));
         }
+        let copied = |r: &&Ring| self.given.schedule.rings[**r].fill == RingFill::CpAsync;
+        for &ring in rings.iter().filter(copied).collect::<Vec<_>>() {
+            self.finish_copies(ring);
+        }
         self.release_deferred();
         self.flight.unreleased =
             Some(Unreleased { slots: rings.iter().map(|&r| (r, self.ring(r).slot)).collect(), any: None });
@@ -71,7 +75,10 @@ impl Expand<'_, '_> {
         };
         let guard = pred.map(|pred| Guard { pred, negated: false });
         for (ring, slot) in unreleased.slots {
-            self.release(ring, slot, guard);
+            // Stages that threads copy are handed over where these meet.
+            if self.given.schedule.rings[ring].fill.has_barriers() {
+                self.release(ring, slot, guard);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma ─ share_rings ─ share_scratch
-//!  of overlapped loops     bounds_masks ─ hand_on_scalars
+//!  of overlapped loops     bounds_masks
 //!  of each expanded role   cse ─ dce
 //! ```
 
@@ -12,7 +12,6 @@ mod cse;
 mod dce;
 mod dedup_mma;
 mod epilogue_roles;
-mod hand_on_scalars;
 mod handoff;
 mod hoist_loads;
 mod merge_waits;
@@ -25,7 +24,6 @@ pub use cse::do_cse as do_value_numbering;
 pub use dce::do_dce as do_dead_code;
 pub use dedup_mma::do_dedup_mma;
 pub use epilogue_roles::do_epilogue_roles;
-pub use hand_on_scalars::do_hand_on_scalars;
 pub use hoist_loads::do_hoist_loads;
 pub use merge_waits::do_merge_waits;
 pub use share_rings::do_share_rings;

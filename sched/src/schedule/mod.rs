@@ -1,5 +1,6 @@
 //! The schedule of a program as data: roles, rings, staging slots, deferral.
 
+mod broadcast_tile_info;
 mod copies;
 mod deferral;
 mod helper;
@@ -14,10 +15,12 @@ mod stage;
 mod staging;
 mod wgmma_pipelining;
 
+pub use broadcast_tile_info::do_broadcast_tile_info;
 pub(crate) use copies::slots_of;
 pub(crate) use deferral::{pending, trips_vary};
 pub(crate) use multicast::box_rows;
 pub(crate) use named_barriers::{NamedBarrier, NamedBarriers};
+pub(crate) use smem::OPENED_AHEAD;
 pub use smem::do_smem;
 pub(crate) use stage::{ends_with_its_loop, fills_first, fills_last, keeps_last, stage_end};
 pub(crate) use staging::staging_sites;
@@ -27,7 +30,7 @@ use self::helper::{do_helper, helper_rings};
 use self::mma_order::do_mma_order;
 use self::multicast::do_multicast;
 use self::pdl::do_pdl;
-use self::rings::{epilogue_rings, find_rings, hold_back, tile_rings};
+use self::rings::{epilogue_rings, find_rings, hold_back, next_tile_ring};
 use self::roles::{do_epilogue, do_roles};
 use self::staging::stored_again;
 use self::wgmma_pipelining::in_flight;
@@ -71,8 +74,8 @@ pub fn do_schedule_without(
     find_rings(program, graph, &mut s)?;
     epilogue_rings(program, graph, &late, &mut s);
     helper_rings(program, graph, &mut s);
-    tile_rings(program, &mut s);
-    hold_back(program, &mut s);
+    next_tile_ring(program, &mut s);
+    hold_back(program, graph, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what =
             "`pingpong` needs a producer: without one, barriers of one team would meet the whole block";

@@ -7,7 +7,9 @@
 //!  await c      ─►  a ring of its own; threads' copies of one block share a ring
 //! ```
 
-use crate::analysis::{Graph, buffer_of, can_lead, copy_place, draws_tiles, handoff, rereads, tile_loop};
+use crate::analysis::{
+    Graph, buffer_of, copy_place, draws_tiles, handoff, rereads, threads_can_lead, tile_loop,
+};
 use crate::error::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
@@ -125,15 +127,17 @@ pub(crate) fn epilogue_rings(
     s.rings.push(handoff_ring(program, graph, handoff, RingFill::Handoff));
 }
 
-/// Makes the rings in which the next tile's number is handed on, if tiles are drawn from a counter, and scalars of a tile.
-pub(crate) fn tile_rings(program: &Program<'_>, s: &mut Schedule) {
-    let next = if s.producer { RingFill::NextTile } else { RingFill::NextTileByThreads };
+/// Makes the ring in which the next tile's number is handed on, if tiles are drawn from a counter.
+pub(crate) fn next_tile_ring(program: &Program<'_>, s: &mut Schedule) {
+    let fill = if s.producer { RingFill::NextTile } else { RingFill::NextTileByThreads };
+    s.rings.extend(program.buffers_of(BufferKind::NextTile).next().map(|b| tile_ring(program, b, fill)));
+}
+
+/// A ring that is filled once for each tile. Two stages spare the threads a second meeting, and let the producer go on to the
+/// next tile.
+pub(crate) fn tile_ring(program: &Program<'_>, buffer: Buffer, fill: RingFill) -> RingData {
     let body = tile_loop(&program.func).map(|looped| program.func.insts[looped].blocks[0]);
-    for (kind, fill) in [(BufferKind::NextTile, next), (BufferKind::TileScalars, RingFill::TileScalars)] {
-        // Two slots spare the threads a second meeting, and let the producer go on to the next tile.
-        let ring = |buffer| RingData { least: 2, wish: Some(2), ..handed_on(program, buffer, fill, body) };
-        s.rings.extend(program.buffers_of(kind).next().map(ring));
-    }
+    RingData { least: 2, wish: Some(2), ..handed_on(program, buffer, fill, body) }
 }
 
 /// The ring by which one role hands values over to another, in the block that loads them.
@@ -168,14 +172,16 @@ fn handed_on(program: &Program<'_>, buffer: Buffer, fill: RingFill, home: Option
 }
 
 /// Gives one stage to rings that threads fill, if their copies cannot be issued ahead.
-pub(crate) fn hold_back(program: &Program<'_>, s: &mut Schedule) {
+pub(crate) fn hold_back(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     let func = &program.func;
     for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::CpAsync) {
         let why = match func.loop_of(ring.blocks[0]) {
             Some(l) if draws_tiles(func, l) => "the next tile is known when this one ends",
             Some(l) if func.insts[l].is_conditional_loop() => "an iteration decides if another follows",
-            Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
-            Some(_) => "their addresses depend on more than the loop's counter",
+            Some(_) if threads_can_lead(func, graph, ring.blocks[0], &ring.buffers) => continue,
+            Some(_) => {
+                "their addresses depend on what an iteration hands on, or on what threads make together or write"
+            }
             None => "they stand in no loop",
         };
         ring.wish = Some(1);

@@ -11,10 +11,13 @@ use crate::error::{Result, SchedError};
 use warplift_ir::machine::{
     Attr, Block, Func, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease,
 };
+use warplift_ir::plural;
 use warplift_ir::target::{Opcode, Target};
 
 /// The most stages of a ring that threads fill. Each stage adds code before the loop.
 const COPY_DEPTH: u32 = 4;
+/// Stages with which threads that copy meet for the next stage under the products on this one.
+pub(crate) const OPENED_AHEAD: u32 = 3;
 /// Stages of a ring that is filled once for each tile: the next tile's copy runs during this tile's work.
 const OUTER_DEPTH: u32 = 2;
 /// Alignment of swizzled stages.
@@ -117,14 +120,17 @@ fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
 }
 
 /// If a stage is held over an iteration, the next stage must be free to be filled. So such a ring needs at least two
-/// stages.
+/// stages, and three where threads meet for the next stage under the products on this one.
 fn settle_flight(program: &Program<'_>, s: &mut Schedule) {
     let flying: Vec<_> = program.func.insts.keys().filter(|&i| s.in_flight[i] > 0).collect();
     for inst in flying {
         let body = &program.func.insts[inst].blocks;
-        if s.rings.values().any(|r| r.blocks.iter().any(|b| body.contains(b)) && r.depth < 2) {
+        let least = |r: &RingData| if r.fill == RingFill::CpAsync { OPENED_AHEAD } else { 2 };
+        let here = s.rings.values().filter(|r| r.blocks.iter().any(|b| body.contains(b)));
+        if let Some(ring) = here.clone().find(|r| r.depth < least(r)) {
+            let (depth, least) = (plural(ring.depth, "stage"), least(ring));
             s.in_flight[inst] = 0;
-            s.remarks.push("products are not left in flight: a ring has one stage only".to_owned());
+            s.remarks.push(format!("products are not left in flight: a ring has {depth} only, not {least}"));
         }
     }
 }

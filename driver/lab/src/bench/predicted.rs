@@ -28,7 +28,7 @@ const SINCE: [(&str, &str); 5] = [
     ("tight-overlap", "2026-11-26"),
     ("quotients", "2026-11-28"),
     ("halfwords", "2026-11-28"),
-    ("hand-on-scalars", "2026-11-28"),
+    ("broadcast-tile-info", "2026-11-28"),
 ];
 
 /// What a figure of the table is.

@@ -37,7 +37,7 @@ variants!(BufferKind {
     Handoff "handoff",
     Helper "helper",
     NextTile "next_tile",
-    TileScalars "tile_scalars",
+    TileInfo "tile_info",
     Staging "staging",
     Scratch "scratch",
     Array "array",

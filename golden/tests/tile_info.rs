@@ -66,7 +66,7 @@ fn right_on_all(text: &str) -> Compiled {
 }
 
 fn told(made: &Compiled) -> Option<&RingData> {
-    made.explained.schedule.rings.values().find(|r| r.fill == RingFill::TileScalars)
+    made.explained.schedule.rings.values().find(|r| r.fill == RingFill::TileInfo)
 }
 
 /// The PTX of a role.
@@ -110,7 +110,7 @@ fn what_stands_behind_the_copies_is_found_by_each_role() {
 #[test]
 fn without_the_feature_or_a_loop_over_tiles_each_role_searches() {
     let (kernel, mapping) = parsed(&ragged(STORE, "persistent"));
-    let disable = vec!["hand-on-scalars".parse().expect("a feature")];
+    let disable = vec!["broadcast-tile-info".parse().expect("a feature")];
     let made = compile(&kernel, &mapping, &SM90A, &Options { disable, ..Options::default() });
     let made = made.unwrap_or_else(|e| panic!("{e}"));
     assert!(told(&made).is_none() && role(&made.ptx, "consumer", "producer").contains("ld.global"));
