@@ -224,3 +224,41 @@ fn a_scalar_that_only_the_producer_loads_keeps_products_in_flight() {
         }
     }
 }
+
+/// All other roles are told: epilogue warps, and the thread that copies for them alone.
+#[test]
+fn epilogue_warps_are_told_too() {
+    let text =
+        "kernel centre(x: ptr<f16> align 16, w: ptr<f16> align 16, y: ptr<f16> align 16, order: ptr<i32>,
+            place: ptr<i32>, m: i32, rows: i32, n: i32 % 8 in 1..=512) {
+        grid m
+        go = view order : i32[m] fill -1
+        gp = view place : i32[rows] fill -1
+        gx = view x : f16[rows, n]
+        gw = view w : f16[n]
+        gy = view y : f16[m, n]
+        i = block_index
+        a = load go[i] : i32
+        r = load gp[a] : i32
+        none = full 0.0 : f32[1]
+        sum = for t in 0..cdiv(n, 256) carry before = none {
+            x1 = cast(load gx[r, t*256] : f16[1, 256], f32)
+            yield before + reduce_sum(x1, 1)
+        }
+        mean = sum + cast(full r : i32[1], f32)
+        for u in 0..cdiv(n, 256) {
+            x2 = cast(load gx[r, u*256] : f16[1, 256], f32)
+            tw = cast(load gw[u*256] : f16[256], f32)
+            own = cast(full r : i32[1, 256], f32)
+            store gy[i, u*256], cast((x2 - expand_dims(mean, 1)) * expand_dims(tw, 0) + own, f16)
+        }
+    }
+    mapping centre { kernel: warps 4, persistent, epilogue warps array x: staged array w: staged }";
+    let (kernel, mapping, made) = compiled(text);
+    assert_eq!(told(&made).map(|r| (r.bytes, r.depth)), Some((8, 2)));
+    assert!(!role(&made.ptx, "epilogue", "producer").contains("ld.global"), "{}", made.ptx);
+    for data in [["order=ints:0..9", "place=ints:-2..9"], ["order=ints:-3..20", "place=zeros"]] {
+        let problem = reference(&kernel, &mapping, &[("m", 11), ("rows", 9), ("n", 264)], &data);
+        right(&problem, &made, &MANY_ORDERS, (2, 0.0), &format!("{data:?}"));
+    }
+}
