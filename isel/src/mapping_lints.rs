@@ -6,6 +6,7 @@
 //!  for t: wait 0     ─►  its products are of warps            remark: nothing is in flight
 //! ```
 
+use crate::map::kept_arrays;
 use crate::plan::{Fill, Plan, StagedFill};
 use crate::tiles::{extents, loop_name, program_order, waits_for_blocks};
 use crate::window::Window;
@@ -34,6 +35,7 @@ pub fn do_mapping_lints(written: &Kernel, k: &Kernel, plan: &Plan, mapping: &Map
     idle.tiles_in_order();
     idle.epilogue();
     idle.products();
+    idle.kept_arrays();
     Ok(idle.remarks)
 }
 
@@ -59,6 +61,17 @@ impl Lints<'_> {
         let key = word.split(' ').next().unwrap_or(word);
         let message = format!("{of}`{word}` has no effect: {}", why.as_ref());
         self.remarks.push(Remark { loc: self.mapping.places.of(item, key), message });
+    }
+
+    /// Arrays in shared memory that products read, if they did not become values.
+    fn kept_arrays(&mut self) {
+        for (array, why) in kept_arrays(self.k) {
+            let (name, loc) = (self.k.names[self.k.result(array)].as_str(), self.k.insts[array].loc);
+            let message = format!(
+                "array `{name}` in shared memory: products read it through a copy that threads make: {why}"
+            );
+            self.remarks.push(Remark { loc, message });
+        }
     }
 
     /// Instructions of a loop's body, without those of inner loops.

@@ -11,10 +11,11 @@
 //! then the same [`terms`](super::terms), the branch was peeled by hand, and its usual side is right in every iteration.
 
 use super::persist::rename;
-use super::terms::Terms;
+use super::terms::{Term, Terms};
 use crate::facts::is_never_negative;
 use crate::tiles::{equal_elements, program_order, written};
 use rustc_hash::FxHashSet;
+use std::rc::Rc;
 use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Value};
 
 /// Puts the side that is always right in the place of such branches and selects. Returns whether there were any. Tunables may
@@ -46,7 +47,8 @@ fn decided(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, branch: Inst) -
     if !matches!(k.insts[branch].op, Op::If) {
         return None;
     }
-    if is_below_end(k, written, looped, k.args(branch)[0]) {
+    let now = Rc::new(Term::Leaf(k.blocks[k.insts[looped].blocks[0]].params[0]));
+    if is_below_end(k, &mut Terms::new(k, written), looped, k.args(branch)[0], &now) {
         return Some(then);
     }
     // A promise may hold on one side alone.
@@ -104,9 +106,16 @@ fn is_same(terms: &mut Terms<'_>, [then, other]: &[Vec<Value>; 2]) -> bool {
     then.iter().zip(other).all(|(&a, &b)| terms.of(a).is_some_and(|a| terms.of(b) == Some(a)))
 }
 
-/// Whether a condition says no more than that the counter of `0..cdiv(n, B)` is below its end: `t * B < n`.
-fn is_below_end(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, condition: Value) -> bool {
-    let (args, counter) = (k.args(looped), k.blocks[k.insts[looped].blocks[0]].params[0]);
+/// Whether a condition says no more than that the counter of `0..cdiv(n, B)`, which is `now` at that time, is below its end:
+/// `t * B < n`, or less on the left.
+pub(super) fn is_below_end(
+    k: &Kernel,
+    terms: &mut Terms<'_>,
+    looped: Inst,
+    condition: Value,
+    now: &Rc<Term>,
+) -> bool {
+    let args = k.args(looped);
     let Some((less, count)) = k.def(condition).zip(k.def(args[1])) else { return false };
     let is = matches!(k.insts[less].op, Op::Compare(CmpOp::Lt))
         && matches!(k.insts[count].op, Op::Binary(BinOp::CeilDiv))
@@ -114,11 +123,11 @@ fn is_below_end(k: &Kernel, written: &FxHashSet<Value>, looped: Inst, condition:
     let (&[x, y], &[n, by]) = (k.args(less), k.args(count)) else { return false };
     // A quotient of two negative numbers is positive.
     let positive = is_never_negative(k, n) && is_never_negative(k, by);
-    let mut terms = Terms::new(k, written);
     let mut equal = |a: Value, b: Value| terms.of(a).zip(terms.of(b)).is_some_and(|(a, b)| a == b);
     is && positive && equal(y, n) && {
-        let step = terms.of(counter).zip(terms.of(by)).and_then(|(t, by)| t.times(&by));
-        terms.of(x).zip(step).is_some_and(|(x, step)| x == step)
+        let most = terms.of(by).and_then(|by| now.times(&by));
+        let left = terms.of(x).zip(most).and_then(|(x, most)| most.plus(&x, -1).constant());
+        left.is_some_and(|left| left >= 0)
     }
 }
 

@@ -8,9 +8,12 @@
 //!  }                                                }
 //! ```
 //!
+//! Numbers that run around a circle: [`circular_counters`](super::circular_counters).
+//!
 //! Sums and products of i32 wrap alike in both forms; a quotient is made only of numbers that do not wrap (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
 
 use super::cursor::Cursor;
+use super::circular_counters::derive_circles;
 use super::drop_unused::do_drop_unused;
 use super::loops::{body, carried};
 use super::persist::rename;
@@ -31,6 +34,7 @@ pub fn do_derive_counters(k: &mut Kernel) {
             derive(k, looped, n, &by);
             changed = true;
         }
+        changed |= derive_circles(k, looped);
     }
     if changed {
         do_drop_unused(k);

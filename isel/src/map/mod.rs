@@ -6,7 +6,8 @@
 //!  wide indices ─► i32             narrow_indices.rs
 //!  functions ─► arithmetic         expand_functions.rs
 //!  truth values ─► bytes           bool_memory.rs
-//!  numbers counted up ─► counters  derive_counters.rs
+//!  numbers counted up ─► counters  derive_counters.rs, circular_counters.rs
+//!  arrays in shared memory ─► values  forward_shared.rs, reaching.rs: those that hand tiles to products
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  tiles summed up ─► sums         reduce_carried.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs, sink_transposes.rs
@@ -34,6 +35,7 @@
 mod bool_memory;
 mod canonicalize;
 mod chunk;
+mod circular_counters;
 mod cluster;
 mod cursor;
 mod decided_branches;
@@ -43,6 +45,7 @@ mod expand_functions;
 mod expand_long;
 mod fixed_loads;
 mod fold_grid;
+mod forward_shared;
 mod fuse_accumulator;
 mod group_scales;
 mod hoist_above_products;
@@ -62,6 +65,7 @@ mod plain_accesses;
 mod prefetch_next_tile;
 mod prefetch_scales;
 mod raster;
+mod reaching;
 mod rearrange_sums;
 mod reduce_carried;
 mod redundant_store_mask;
@@ -97,6 +101,8 @@ pub use derive_counters::do_derive_counters;
 pub use drop_unused::do_drop_unused;
 pub use expand_functions::do_expand_functions;
 pub use expand_long::do_expand_long;
+pub(crate) use forward_shared::kept_arrays;
+pub use forward_shared::{do_forward_shared, forward_shared_by_defaults};
 pub use fuse_accumulator::do_fuse_accumulator;
 pub use group_scales::do_group_scales;
 pub use hoist_above_products::do_hoist_above_products;

@@ -69,6 +69,9 @@ pub const PASSES: &[MapPass] = &[
     each!("derive_counters", "computes numbers that loops only count up from their counters", |v, _| {
         do_derive_counters(&mut v.kernel)
     }),
+    each!("forward_shared", "makes values of arrays in shared memory that hand tiles to products", |v, _| {
+        do_forward_shared(&mut v.kernel)
+    }),
     each!("reroll", "makes loops that were pipelined, peeled or split by hand plain again", |v, _| {
         do_reroll(&mut v.kernel)
     }),

@@ -52,6 +52,15 @@ impl Term {
         Self::sum([(Vec::new(), c)].into_iter().collect())
     }
 
+    /// The number that it is, if it is one.
+    pub fn constant(&self) -> Option<i32> {
+        match self {
+            Self::Sum(all) if all.is_empty() => Some(0),
+            Self::Sum(all) if all.len() == 1 => all.get([].as_slice()).copied(),
+            _ => None,
+        }
+    }
+
     /// The sum of two, the second one times a number.
     pub fn plus(self: &Rc<Self>, other: &Rc<Self>, times: i32) -> Rc<Self> {
         let mut all = self.products();

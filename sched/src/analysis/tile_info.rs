@@ -92,9 +92,5 @@ pub(crate) fn effects_of<'f>(
     roles: &'f Roles,
     of: impl Fn(RoleKind) -> bool + 'f,
 ) -> impl Iterator<Item = Inst> + 'f {
-    let is_effect = |d: &InstData<'_>| {
-        let structure = matches!(d.op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
-        d.op.effect() != Effect::Pure && !structure && !reads_fixed(d)
-    };
-    func.insts.iter().filter(move |(i, d)| is_effect(d) && of(roles[*i])).map(|(i, _)| i)
+    func.insts.iter().filter(move |(i, d)| acts(d) && of(roles[*i])).map(|(i, _)| i)
 }
