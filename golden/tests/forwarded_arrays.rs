@@ -76,6 +76,11 @@ fn one_buffer() {
     let parts = "y = mma x, load sa[0, 0] : f16[64, 32], trans(load sb[0, 0] : f16[64, 32])
         yield mma y, load sa[0, 32] : f16[64, 32], trans(load sb[0, 32] : f16[64, 32])";
     becomes_values("parts", &product(ONE, "", &format!("{STORE_ONE} {parts}")));
+    let steps = "y = for h in 0..4 carry z = x {
+            yield mma z, load sa[0, h*16] : f16[64, 16], trans(load sb[0, h*16] : f16[64, 16])
+        }
+        yield y";
+    becomes_values("steps", &product(ONE, "", &format!("{STORE_ONE} {steps}")));
     let turned = "store sa[0, 0], load ga[i*64, t*64] : f16[64, 64]
         store sb[0, 0], trans(load gb[j*64, t*64] : f16[64, 64])
         yield mma x, load sa[0, 0] : f16[64, 64], load sb[0, 0] : f16[64, 64]";

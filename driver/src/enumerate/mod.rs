@@ -178,6 +178,7 @@ pub fn choose(
     let mut plain = kernel.clone();
     warplift_isel::map::drop_implied_masks(&mut plain);
     warplift_isel::map::forward_shared_by_defaults(&mut plain);
+    warplift_isel::map::do_join_depths(&mut plain);
     if warplift_isel::map::inline_decided_branches(&mut plain) {
         warplift_isel::map::do_drop_unused(&mut plain);
     }

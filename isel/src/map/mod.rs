@@ -8,6 +8,7 @@
 //!  truth values ─► bytes           bool_memory.rs
 //!  numbers counted up ─► counters  derive_counters.rs, circular_counters.rs
 //!  arrays in shared memory ─► values  forward_shared.rs, reaching.rs: those that hand tiles to products
+//!  steps along a depth ─► products  join_depths.rs
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  tiles summed up ─► sums         reduce_carried.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs, sink_transposes.rs
@@ -50,6 +51,7 @@ mod fuse_accumulator;
 mod group_scales;
 mod hoist_above_products;
 mod implied_masks;
+mod join_depths;
 mod k_blocks;
 mod longest_first;
 mod loops;
@@ -107,6 +109,7 @@ pub use fuse_accumulator::do_fuse_accumulator;
 pub use group_scales::do_group_scales;
 pub use hoist_above_products::do_hoist_above_products;
 pub use implied_masks::drop_implied_masks;
+pub use join_depths::do_join_depths;
 pub use k_blocks::do_k_blocks;
 pub use mask_to_branch::do_mask_to_branch;
 pub use mma_variant::do_mma_variant;

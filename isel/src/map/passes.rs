@@ -72,6 +72,9 @@ pub const PASSES: &[MapPass] = &[
     each!("forward_shared", "makes values of arrays in shared memory that hand tiles to products", |v, _| {
         do_forward_shared(&mut v.kernel)
     }),
+    each!("join_depths", "makes one of products that go on along their depth", |v, _| {
+        do_join_depths(&mut v.kernel);
+    }),
     each!("reroll", "makes loops that were pipelined, peeled or split by hand plain again", |v, _| {
         do_reroll(&mut v.kernel)
     }),
