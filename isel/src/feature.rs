@@ -31,11 +31,13 @@ pub enum Feature {
     Quotients,
     /// Elements of 3, 5, 6 and 7 bits taken in pairs from two halfwords. Without it each is shifted down alone.
     Halfwords,
+    /// Iterations whose mask leaves nothing are left out. Without it loops run as they are written.
+    SkipMasked,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
@@ -45,6 +47,7 @@ impl Feature {
         ("ragged-copies", Self::RaggedCopies),
         ("quotients", Self::Quotients),
         ("halfwords", Self::Halfwords),
+        ("skip-masked", Self::SkipMasked),
     ];
 }
 
@@ -67,6 +70,8 @@ pub struct Ways {
     pub quotients: bool,
     /// Elements taken in pairs from two halfwords.
     pub halfwords: bool,
+    /// Iterations left out whose mask leaves nothing.
+    pub skip_masked: bool,
 }
 
 impl Ways {
@@ -82,6 +87,7 @@ impl Ways {
             ragged_copies: has(Feature::RaggedCopies),
             quotients: has(Feature::Quotients),
             halfwords: has(Feature::Halfwords),
+            skip_masked: has(Feature::SkipMasked),
         }
     }
 }

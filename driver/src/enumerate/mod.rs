@@ -30,6 +30,7 @@ mod propose;
 mod rough;
 mod tiling;
 
+use crate::features::of_isel;
 use crate::predict::{Arrays, Launch, Prediction, floor};
 use crate::problem::{Problem, Sizes};
 use crate::tuning::Tunings;
@@ -45,6 +46,7 @@ use std::time::{Duration, Instant};
 use warplift_ir::plural;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Way, verify_mapping};
+use warplift_isel::Ways;
 
 pub use grants::Grants;
 pub use propose::mappings;
@@ -182,6 +184,7 @@ pub fn choose(
     if warplift_isel::map::inline_decided_branches(&mut plain) {
         warplift_isel::map::do_drop_unused(&mut plain);
     }
+    warplift_isel::map::do_skip_masked(&mut plain, Ways::without(&of_isel(&options.disable)));
     let launch = Launch { sizes, arrays: &search.arrays };
     let (proposals, passed_over) = proposals(&plain, launch, target, search);
     let anchor = propose::anchor(&plain, &search.grants);

@@ -31,10 +31,10 @@ pub type Reads = BTreeMap<String, f64>;
 
 /// The floor of a launch, where some arrays' contents may be known.
 pub fn floor(problem: &Problem, arrays: &Arrays, target: &Target) -> Floor {
-    floor_and_reads(problem, arrays, target).0
+    floor_and_reads(&problem.shortened(), arrays, target).0
 }
 
-/// The floor, and what of it is read.
+/// The floor of a problem without iterations that masks leave nothing of, and what of it is read.
 pub(super) fn floor_and_reads(problem: &Problem, arrays: &Arrays, target: &Target) -> (Floor, Reads) {
     let kernel = &problem.resolved;
     let blocks = grid_of(kernel, &problem.sizes).map_or(0.0, |grid| grid.iter().map(|&n| n as f64).product());

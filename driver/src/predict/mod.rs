@@ -223,6 +223,7 @@ struct Known {
 
 impl Known {
     fn of(problem: &Problem, arrays: &Arrays, target: &Target) -> Self {
+        let problem = &problem.shortened();
         let (floor, reads) = floor_and_reads(problem, arrays, target);
         Self { floor, reads, unequal: depends_on_place(&problem.resolved) }
     }

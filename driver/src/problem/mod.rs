@@ -83,6 +83,13 @@ impl Problem {
         Ok(Self { resolved, sizes, operands })
     }
 
+    /// The problem without the iterations that masks leave nothing of, as it is compiled.
+    pub fn shortened(&self) -> Self {
+        let mut short = self.clone();
+        warplift_isel::map::do_skip_masked(&mut short.resolved, warplift_isel::Ways::default());
+        short
+    }
+
     /// Makes arrays of unknown extents as long as what the launch can touch of them, if arguments alone say it.
     fn reach(&mut self) {
         let ends = reached::reached(self);

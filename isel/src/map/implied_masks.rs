@@ -10,6 +10,7 @@
 //! masks stay. It compares the element's own index with the extent.
 //! Both are compared as [`terms`](super::terms) of an element, in which `iota` is the element's place.
 
+use super::elements::{element, place, without};
 use super::persist::rename;
 use super::terms::{Term, Terms};
 use crate::facts::is_never_negative;
@@ -17,7 +18,7 @@ use crate::tiles::{constant, program_order, written};
 use crate::window::Window;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
 /// What is left of a mask.
@@ -155,39 +156,8 @@ impl<'k> Access<'k> {
 
     /// An element of a tile of integers, whose dimensions are these of the accessed one.
     fn element(&mut self, v: Value, dims: &[usize]) -> Option<Rc<Term>> {
-        match self.k.ty(v) {
-            Type::Scalar(Elem::I32) => return self.terms.of(v),
-            Type::Tile(Elem::I32, shape) if shape.rank() == dims.len() => {}
-            _ => return None,
-        }
-        let def = self.k.def(v)?;
-        let args = self.k.args(def);
-        match self.k.insts[def].op {
-            Op::Full => self.terms.of(args[0]),
-            Op::Broadcast => self.element(args[0], dims),
-            Op::ExpandDims(d) => self.element(args[0], &without(dims, d.into())),
-            Op::Iota(d) if self.k.ty(v).shape()?.dims()[usize::from(d)].is_one() => Some(Term::int(0)),
-            Op::Iota(d) => Some(place(dims[usize::from(d)])),
-            Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul)) => {
-                let (x, y) = (self.element(args[0], dims)?, self.element(args[1], dims)?);
-                match op {
-                    BinOp::Add => Some(x.plus(&y, 1)),
-                    BinOp::Sub => Some(x.plus(&y, -1)),
-                    _ => x.times(&y),
-                }
-            }
-            _ => None,
-        }
+        element(self.k, &mut self.terms, v, dims)
     }
-}
-
-/// The place of an element along a dimension of the accessed tile.
-fn place(d: usize) -> Rc<Term> {
-    Rc::new(Term::Node(format!("place {d}"), Vec::new()))
-}
-
-fn without(dims: &[usize], at: usize) -> Vec<usize> {
-    dims.iter().enumerate().filter(|&(d, _)| d != at).map(|(_, &dim)| dim).collect()
 }
 
 /// Takes an access's mask away, or puts what is left of it in its place.

@@ -139,7 +139,8 @@ fn trends(k: &Kernel, dimension: u8) -> SecondaryMap<Value, Trend> {
     for inst in program_order(k) {
         let of: SmallVec<[Trend; 4]> = k.args(inst).iter().map(|&a| known[a]).collect();
         let found = of_op(k, &k.insts[inst].op, (k.args(inst), &of), dimension);
-        k.results(inst).iter().for_each(|&r| known[r] = found);
+        let chosen = |r: Value| Some(expected(k, r)).filter(|&e| e != r);
+        k.results(inst).iter().for_each(|&r| known[r] = chosen(r).map_or(found, |e| known[e]));
     }
     known
 }

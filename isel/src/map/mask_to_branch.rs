@@ -97,20 +97,22 @@ fn holds(k: &Kernel, v: Value, wanted: bool) -> Option<Guard> {
         }
         (Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_), _) => holds(k, args[0], wanted),
         (Op::Unary(UnOp::Not), _) => holds(k, args[0], !wanted),
-        (Op::Compare(cmp), _) => {
-            // The comparison in the form `greater > less` or `greater >= less`.
-            let (greater, less, strict) = match (cmp, wanted) {
-                (CmpOp::Lt, true) => (args[1], args[0], true),
-                (CmpOp::Ge, false) => (args[1], args[0], true),
-                (CmpOp::Le, true) => (args[1], args[0], false),
-                (CmpOp::Gt, false) => (args[1], args[0], false),
-                (CmpOp::Gt, true) | (CmpOp::Le, false) => (args[0], args[1], true),
-                (CmpOp::Ge, true) | (CmpOp::Lt, false) => (args[0], args[1], false),
-                _ => return None,
-            };
+        (&Op::Compare(cmp), _) => {
+            let (greater, less, strict) = ordered(cmp, [args[0], args[1]], wanted)?;
             greater_than(k, greater, less, strict)
         }
         _ => None,
+    }
+}
+
+/// A comparison, or its opposite, in the form `greater > less`, or `greater >= less` if it is not strict.
+pub(super) fn ordered(cmp: CmpOp, [x, y]: [Value; 2], wanted: bool) -> Option<(Value, Value, bool)> {
+    match (cmp, wanted) {
+        (CmpOp::Lt, true) | (CmpOp::Ge, false) => Some((y, x, true)),
+        (CmpOp::Le, true) | (CmpOp::Gt, false) => Some((y, x, false)),
+        (CmpOp::Gt, true) | (CmpOp::Le, false) => Some((x, y, true)),
+        (CmpOp::Ge, true) | (CmpOp::Lt, false) => Some((x, y, false)),
+        (CmpOp::Eq | CmpOp::Ne, _) => None,
     }
 }
 

@@ -81,6 +81,12 @@ pub const PASSES: &[MapPass] = &[
     each!("reduce_carried", "carries sums of rows, not tiles that are summed up behind the loop", |v, _| {
         do_reduce_carried(&mut v.kernel)
     }),
+    MapPass {
+        parts: &[Feature::SkipMasked],
+        ..each!("skip_masked", "leaves iterations out whose mask leaves nothing", |v, c| {
+            do_skip_masked(&mut v.kernel, c.ways);
+        })
+    },
     each!("canonicalize", "writes arithmetic in the one way that costs least", |v, _| {
         do_canonicalize(&mut v.kernel)
     }),

@@ -31,7 +31,7 @@ pub(super) enum Term {
 
 impl Term {
     /// The products that it is the sum of.
-    fn products(self: &Rc<Self>) -> BTreeMap<Vec<Rc<Self>>, i32> {
+    pub fn products(self: &Rc<Self>) -> BTreeMap<Vec<Rc<Self>>, i32> {
         match &**self {
             Self::Sum(all) => all.clone(),
             _ => [(vec![self.clone()], 1)].into_iter().collect(),
@@ -140,6 +140,16 @@ impl<'k> Terms<'k> {
             return Some(v);
         }
         self.known.iter().filter(|(_, t)| *t == term).map(|(&v, _)| v).min()
+    }
+
+    /// The least of these values that was found to have a term.
+    pub fn value_among(&self, term: &Rc<Term>, is: impl Fn(Value) -> bool) -> Option<Value> {
+        let leaf = match **term {
+            Term::Leaf(v) => Some(v),
+            _ => None,
+        };
+        let known = self.known.iter().filter(|(_, t)| *t == term).map(|(&v, _)| v);
+        known.chain(leaf).filter(|&v| is(v)).min()
     }
 
     /// A value's term; `None` if it is too long.

@@ -1,0 +1,134 @@
+//! Loops that a mask leaves nothing of at one end, in several wordings, and others that only look like them: as emitted, in the
+//! simulator against the interpreter. The first are shorter, the others as they are without the feature.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping};
+use warplift::sim::{self, Adversary};
+use warplift::{Compiled, Feature, Options, compile};
+use warplift_golden::given::parsed;
+use warplift_golden::library::reference;
+
+/// Results are rounded to 16 bits, probabilities too.
+const TOLERANCE: f64 = 2e-2;
+
+/// What differs among texts of attention.
+#[derive(Clone, Copy)]
+struct Text {
+    looped: &'static str,
+    first: &'static str,
+    low: &'static str,
+    scores: &'static str,
+    base: &'static str,
+}
+
+const PLAIN: Text = Text {
+    looped: "for t in 0..cdiv(keys, 64)",
+    first: "t*64",
+    low: "-1.0e30",
+    scores: "select(column <= row, s * scale, -inf)",
+    base: "m1",
+};
+
+fn text(t: Text) -> String {
+    let Text { looped, first, low, scores, base } = t;
+    let counter = looped.split(' ').nth(1).expect("a loop has a counter");
+    format!(
+        "kernel causal(q: ptr<f16> align 16, k: ptr<f16> align 16, v: ptr<f16> align 16, o: ptr<f16> align 16,
+                       queries: i32, keys: i32, width: i32, scale: f32) {{
+            grid cdiv(queries, 64)
+            gq = view q : f16[queries, 64]  gk = view k : f16[keys, 64]
+            gv = view v : f16[keys, 64]     go = view o : f16[queries, 64]
+            i = block_index
+            tq = load gq[i*64, 0] : f16[64, 64]
+            low = full {low} : f32[64]
+            none = full 0.0 : f32[64]
+            zero = full 0.0 : f32[64, 64]
+            row = (iota 0 : i32[64, 64]) + i*64
+            m, l, acc = {looped} carry m0 = low, l0 = none, acc0 = zero {{
+                first = {first}
+                s = mma zero, tq, trans(load gk[first, 0] : f16[64, 64])
+                column = (iota 1 : i32[64, 64]) + first
+                x = {scores}
+                m1 = max(m0, reduce_max(x, 1))
+                base = {base}
+                p = exp2(x - expand_dims(base, 1))
+                alpha = exp2(m0 - base)
+                tv = load gv[first, 0] : f16[64, 64]
+                yield m1, l0 * alpha + reduce_sum(p, 1), mma acc0 * expand_dims(alpha, 1), cast(p, f16), tv
+            }}
+            store go[i*64, 0], cast(acc / expand_dims(max(l, 1.0e-30), 1), f16)
+        }}
+        mapping causal {{ for {counter}: pipeline 2, producers 1, consumers 1  kernel: persistent }}"
+    )
+}
+
+fn made((kernel, mapping): &(Kernel, Mapping), disable: &[Feature]) -> Compiled {
+    let options = Options { verify: true, disable: disable.to_vec(), ..Options::default() };
+    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Whether the loop of a text is shorter with the feature. Its results are checked with it.
+fn is_shorter(t: Text) -> bool {
+    let case = parsed(&text(t));
+    let made_short = made(&case, &[]);
+    for (queries, keys, width) in [(130, 200, 70), (200, 130, 10), (1, 300, 1), (65, 64, 64)] {
+        let sizes = [("queries", queries), ("keys", keys), ("width", width)];
+        let problem = reference(&case.0, &case.1, &sizes, 3);
+        for order in [Adversary::Latest, Adversary::Random] {
+            let options = sim::Options { order, ..sim::Options::default() };
+            let run = problem.simulate(&made_short.ptx, &made_short.manifest, &options, 2);
+            let (have, report) = run.unwrap_or_else(|e| panic!("{sizes:?} {order:?}: {e}"));
+            assert!(report.hazards.is_empty(), "{sizes:?} {order:?}: {:?}", report.hazards);
+            let off = problem.difference_beyond(&have, TOLERANCE);
+            assert_eq!(off, None, "{sizes:?} {order:?}: {}", t.scores);
+        }
+    }
+    is_changed(&case)
+}
+
+/// Whether the feature changes what is emitted.
+fn is_changed(case: &(Kernel, Mapping)) -> bool {
+    let feature: Feature = "skip-masked".parse().expect("a feature");
+    made(case, &[]).ptx != made(case, &[feature]).ptx
+}
+
+#[test]
+fn iterations_that_a_mask_leaves_nothing_of_are_left_out() {
+    let safe = Text { low: "-inf", base: "select(m1 == -inf, 0.0, m1)", ..PLAIN };
+    let scores = |scores| Text { scores, ..PLAIN };
+    for t in [
+        PLAIN,
+        Text { low: "-inf", ..PLAIN },
+        Text { first: "(cdiv(keys, 64) - 1 - t)*64", ..PLAIN },
+        Text { looped: "for f in 0..keys step 64", first: "f", ..PLAIN },
+        Text { scores: "select((column <= row) & (column > row - width), s, -inf)", ..safe },
+        Text { scores: "select(column > row + (keys - queries), -inf, s)", ..safe },
+        scores("select((column <= row) | (column < width), s, -inf)"),
+        scores("select(!(row - column < 0), select(column < keys, s, -inf), -inf)"),
+        scores("s * scale + select(column <= row, 0.0, -inf)"),
+        scores(
+            "select(expand_dims((iota 0 : i32[64]) + i*64, 1) >= column, s + cast(column - row, f32) * 0.1, -inf)",
+        ),
+        scores("select(column <= row, s, -1.0e30)"),
+        Text { scores: "s * scale + select(column <= row, 0.0, -1.0e9)", low: "-inf", ..PLAIN },
+        scores("select(column <= row, 20.0 * tanh(s * 0.05), -inf)"),
+    ] {
+        assert!(is_shorter(t), "{}", text(t));
+    }
+}
+
+#[test]
+fn other_masks_and_loops_stay() {
+    for scores in [
+        "select(column <= row, s, -1.0e4)",
+        "select(column > row - width, s, -1.0e30)",
+        "select(column % 3 != 1, s, -inf)",
+        "select(column + row >= 0, s, -inf)",
+        "s * scale",
+    ] {
+        assert!(!is_shorter(Text { scores, ..PLAIN }), "{scores}");
+    }
+    // A row without keys in the first block stays NaN in this text.
+    let window = Text { scores: "select(column > row - width, s, -inf)", low: "-inf", ..PLAIN };
+    assert!(!is_changed(&parsed(&text(window))));
+}

@@ -1,0 +1,145 @@
+//! Iterations whose mask leaves nothing are not run: the loop begins behind the last of them, or ends before the first one.
+//!
+//! ```text
+//!  for t in 0..cdiv(keys, BN) carry m0, l0, acc0 {               for t in 0..min(cdiv(keys, BN), cdiv(i*BM + BM, BN)) ..
+//!      s = select(t*BN + column <= i*BM + row, .., -inf)   ─►        the same
+//!
+//!  column + t*BN <= row + i*BM is false everywhere   =   t*BN - i*BM - (BM - 1) > 0   =   t >= cdiv(i*BM + BM, BN)
+//! ```
+//!
+//! Each comparison of indices in the body is asked when it has one result for the whole tile: its least element is a sum of
+//! products of scalars, in which the counter has one factor (`edge`). An [`Iteration`](iteration::Iteration) under that result
+//! tells whether all carried values stay as they are. What it could not know is asked in front of the loop: that factors of
+//! scores are positive, that indices do not wrap around, and, where maxima start at -inf, that each row sees something in the
+//! first iteration. If not, the loop runs as it is written.
+//!
+//! A branch whose other side only hands the carried values on is asked in the same way.
+//!
+//! The product of a mask's zeros and what is loaded counts as zero, also where an infinity or a NaN is loaded.
+
+mod bounds;
+mod edge;
+mod iteration;
+mod known;
+
+use super::drop_unused::do_drop_unused;
+use super::loops::{body, carried};
+use crate::feature::Ways;
+use crate::tiles::{constant, program_order, written};
+use edge::{Asked, Edge, Side};
+use iteration::Iteration;
+use rustc_hash::FxHashSet;
+use warplift_ir::tile::{Inst, Kernel, Op, Value};
+use warplift_ir::types::Elem;
+
+/// From this number down a mask's number stands for minus infinity: scores that it keeps are far above.
+const STANDS_IN: f64 = -1.0e9;
+/// Factors of such a number must be greater than this: its powers of two are zero then.
+const LEAST_FACTOR: f64 = 1.0 / 1024.0;
+
+/// A comparison, its result, and where it has it.
+type Held = (Inst, bool, Edge);
+
+/// Shortens the loops of a kernel. Returns whether there were any. Tunables may be open.
+pub fn do_skip_masked(k: &mut Kernel, ways: Ways) -> bool {
+    let loops: Vec<Inst> =
+        program_order(k).into_iter().filter(|&i| ways.skip_masked && is_asked(k, i)).collect();
+    let mut changed = false;
+    for looped in loops {
+        let skips = skips(k, looped);
+        changed |= !skips.is_empty();
+        skips.into_iter().for_each(|skip| bounds::shorten(k, looped, &skip));
+    }
+    if changed {
+        do_drop_unused(k);
+    }
+    changed
+}
+
+/// Iterations that a loop need not run.
+struct Skip {
+    side: Side,
+    /// All of them hold in these iterations.
+    edges: Vec<Edge>,
+    /// Scalars that must be greater than a number for it.
+    positive: Vec<Value>,
+    least: f64,
+    /// What each row must see in the first iteration, if anything.
+    seen: Vec<Edge>,
+}
+
+/// Whether a loop may be shorter: it only computes what it carries.
+fn is_asked(k: &Kernel, looped: Inst) -> bool {
+    if !matches!(k.insts[looped].op, Op::For) || carried(k, looped) == 0 {
+        return false;
+    }
+    // Programs share out iterations whose number arguments alone decide.
+    if k.attrs[looped].looped.as_ref().is_some_and(|l| l.stream_k) {
+        return false;
+    }
+    let floats = k.blocks[body(k, looped)].params[1..].iter().all(|&p| k.ty(p).elem().is_float());
+    floats && !comparisons(k, looped).is_empty() && !k.any_inside(looped, |i| k.insts[i].op.has_effect())
+}
+
+/// The comparisons of indices in a loop's body: of tiles, and of the scalars that a branch asks.
+fn comparisons(k: &Kernel, looped: Inst) -> Vec<Inst> {
+    let indices =
+        |&i: &Inst| matches!(k.insts[i].op, Op::Compare(_)) && k.ty(k.args(i)[0]).elem() == Elem::I32;
+    k.blocks[body(k, looped)].insts.iter().copied().filter(indices).collect()
+}
+
+/// The iterations that a loop need not run.
+fn skips(k: &Kernel, looped: Inst) -> Vec<Skip> {
+    let written = written(k);
+    let mut asked = Asked::new(k, &written, looped);
+    let mut found = Vec::new();
+    let mut left: Vec<Held> = Vec::new();
+    for inst in comparisons(k, looped) {
+        for truth in [false, true] {
+            let Some(edge) = asked.edge(inst, truth) else { continue };
+            match skip(k, looped, &mut asked, &[(inst, truth, edge.clone())]) {
+                Some(skip) => found.push(skip),
+                None => left.push((inst, truth, edge)),
+            }
+        }
+    }
+    // A mask of `or` leaves nothing where no condition holds.
+    for side in [Side::Front, Side::Back] {
+        let all: Vec<_> = left.iter().filter(|(_, _, e)| e.side == side).cloned().collect();
+        let once: FxHashSet<Inst> = all.iter().map(|(inst, ..)| *inst).collect();
+        if all.len() > 1 && once.len() == all.len() {
+            found.extend(skip(k, looped, &mut asked, &all));
+        }
+    }
+    found
+}
+
+/// The iterations in which these comparisons have one result, if the loop need not run them. Where numbers stand for minus
+/// infinity in a mask, each row must see something in the first iteration.
+fn skip(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Option<Skip> {
+    [f64::NEG_INFINITY, STANDS_IN].into_iter().find_map(|lowest| skip_below(k, looped, asked, held, lowest))
+}
+
+fn skip_below(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held], lowest: f64) -> Option<Skip> {
+    let results: Vec<(Value, bool)> = held.iter().map(|&(i, truth, _)| (k.result(i), truth)).collect();
+    let side = held.first()?.2.side;
+    let own = body(k, looped);
+    let starts = &k.args(looped)[3..];
+    let endless = starts.iter().any(|&s| constant(k, s).is_some_and(|c| c <= lowest));
+    let mut first = Iteration::new(k, own, &results, lowest);
+    let first_stays = first.changes_nothing(Some(starts));
+    let (iteration, seen) = match side {
+        Side::Front => (first_stays.then_some(first)?, Vec::new()),
+        Side::Back => {
+            let later = Iteration::new(k, own, &results, lowest);
+            let mut later = if endless && first_stays { later.beside(first) } else { later };
+            let stays = later.changes_nothing(None) && (endless || first_stays);
+            let must_see = !first_stays || lowest.is_finite();
+            let seen = if stays && must_see { asked.seen(lowest)? } else { Vec::new() };
+            (stays.then_some(later)?, seen)
+        }
+    };
+    let edges = held.iter().map(|(_, _, e)| e.clone()).collect();
+    let least = if lowest.is_finite() { LEAST_FACTOR } else { 0.0 };
+    Some(Skip { side, edges, positive: iteration.into_positive(), least, seen })
+}
