@@ -84,6 +84,11 @@ fn guard(k: &Kernel, select: Inst, kept: Value) -> Option<Guard> {
     holds(k, condition, kept == x)
 }
 
+/// Whether one comparison of scalars may decide a condition for a whole tile.
+pub(super) fn may_be_guarded(k: &Kernel, condition: Value) -> bool {
+    [true, false].iter().any(|&wanted| holds(k, condition, wanted).is_some())
+}
+
 /// The guard that proves a condition to be `wanted` for all elements.
 fn holds(k: &Kernel, v: Value, wanted: bool) -> Option<Guard> {
     let def = k.def(v)?;

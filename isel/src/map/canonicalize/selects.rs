@@ -6,7 +6,11 @@
 //!  expand_dims(select(c, 0.0, 1e9), 0)       ─►   select(expand_dims(c, 0), 0.0, 1e9)
 //!  x - select(c, 0.0, 1e9)                   ─►   select(c, x, x - 1e9)
 //! ```
+//!
+//! A row of constants whose condition compares no indices stays a row: it is added as it is, often within an `fma`, and no
+//! branch could spare it.
 
+use super::super::mask_to_branch::may_be_guarded;
 use super::Rewrite;
 use crate::tiles::constant;
 use warplift_ir::tile::{BinOp, Inst, Op, Type, UnOp, Value};
@@ -23,6 +27,10 @@ pub(super) fn of_constants(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<V
         Op::Cast if r.k.ty(args[0]).elem() == Elem::Bool => (args[0], 1.0, 0.0),
         Op::Broadcast | Op::ExpandDims(_) => {
             let (c, yes, no) = choice(r, args[0])?;
+            // A row of numbers costs less than a choice for each element.
+            if !may_be_guarded(r.k, c) {
+                return None;
+            }
             let Type::Tile(_, shape) = ty else { return None };
             (r.inst(op, &[c], Type::Tile(Elem::Bool, shape)), yes, no)
         }
