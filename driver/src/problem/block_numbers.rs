@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use warplift_ir::interp::{Demand, Memory, Standing};
 use warplift_ir::tile::{Inst, Kernel, Op, Value, whole_number};
+use warplift_isel::facts::expected;
 
 /// Contents of arrays by name, as they lie in memory.
 type Arrays = BTreeMap<String, Vec<u8>>;
@@ -175,6 +176,11 @@ impl<'k> BlockNumbers<'k> {
             Op::ProgramId => Some(self.at.program),
             Op::ProgramCount => Some(self.at.programs),
             Op::Dim(d) => d.constant().map(i64::from),
+            Op::Select if self.number(self.kernel.args(inst)[0]).is_none() => {
+                // What nothing decides is as the text expects it.
+                let usual = expected(self.kernel, value);
+                if usual == value { self.data.as_mut()?.number(value) } else { self.number(usual) }
+            }
             ref op if op.is_elementwise() || matches!(op, Op::Int(_) | Op::Assume(_)) => {
                 let args: Option<Vec<i64>> = self.kernel.args(inst).iter().map(|&v| self.number(v)).collect();
                 whole_number(op, &args?).or_else(|| self.data.as_mut()?.number(value))
