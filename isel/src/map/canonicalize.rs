@@ -9,6 +9,7 @@
 //!  cast(cast(q, i32) - 8, f16)  ─►   cast(q, f16) - 8.0              where floats hold all these integers
 //!  cast(q : u8, i32) != 3       ─►   q != 3                          where q is compared with what a byte holds
 //!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
+//!  reduce_max(x * 0.5, 1)       ─►   reduce_max(x, 1) * 0.5          what is left of the factor goes to the exponent
 //!  mma x, a, trans(-b)          ─►   mma x, -a, trans(b)             an MMA has a sign, its operands stay as loaded
 //! ```
 //!
@@ -20,6 +21,7 @@
 mod byte_tests;
 mod contraction;
 mod exponents;
+mod extremes;
 mod factors;
 mod integers;
 mod quotients;
@@ -28,6 +30,7 @@ mod signs;
 
 use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
+use crate::tiles::users;
 use rustc_hash::FxHashMap;
 use std::ops::{Deref, DerefMut};
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, UnOp, Value};
@@ -35,6 +38,9 @@ use warplift_ir::types::Elem;
 
 /// A rule: what an instruction becomes, its operands being made before it.
 type Rule = fn(&mut Rewrite<'_>, Inst) -> Option<(Op, Vec<Value>)>;
+
+/// A rule, or what asks several.
+type Any<'r> = dyn Fn(&mut Rewrite<'_>, Inst) -> Option<(Op, Vec<Value>)> + 'r;
 
 /// The rules, in order. Each is tried on the result of those before.
 const RULES: &[Rule] = &[
@@ -55,12 +61,32 @@ pub fn do_canonicalize(k: &mut Kernel) {
     if !k.insts.values().any(|d| matches!(d.op, Op::Mma { .. })) {
         return;
     }
+    let users = users(k);
+    let early = |r: &mut Rewrite<'_>, inst: Inst| {
+        extremes::chosen(r, inst, &users)
+            .or_else(|| extremes::reduced(r, inst))
+            .or_else(|| extremes::of_powers(r, inst))
+    };
+    let mut changed = sweep(k, &[&early]);
+    if changed {
+        do_drop_unused(k);
+    }
+    let rules: Vec<&Any<'_>> = RULES.iter().map(|rule| rule as _).collect();
+    changed |= sweep(k, &rules);
+    // What was dead in the text is still checked.
+    if changed {
+        do_drop_unused(k);
+    }
+}
+
+/// Tries rules on each instruction of a kernel, in order. Returns whether there was one for any.
+fn sweep(k: &mut Kernel, rules: &[&Any<'_>]) -> bool {
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
     let mut changed = false;
     Cursor::rewrite(k, |cursor, inst| {
         let mut rewrite = Rewrite { cursor, uses: &uses };
-        for rule in RULES {
+        for rule in rules {
             if let Some((op, args)) = rule(&mut rewrite, inst) {
                 changed = true;
                 rewrite.k.insts[inst].op = op;
@@ -69,10 +95,7 @@ pub fn do_canonicalize(k: &mut Kernel) {
         }
         rewrite.keep(inst);
     });
-    // What was dead in the text is still checked.
-    if changed {
-        do_drop_unused(k);
-    }
+    changed
 }
 
 /// A cursor that knows how often each value is used.

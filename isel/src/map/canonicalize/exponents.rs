@@ -72,8 +72,23 @@ fn scaled(r: &mut Rewrite<'_>, v: Value, by: Value) -> Value {
             };
             r.inst(Op::Fma, &[x, by, row], ty)
         }
+        Some((Op::Fma, args)) => match rescaled(r, &args, by) {
+            Some(args) => r.inst(Op::Fma, &args, ty),
+            None => r.op(BinOp::Mul, v, by),
+        },
         _ => r.op(BinOp::Mul, v, by),
     }
+}
+
+/// The operands of a product with a scalar, and a row that is added to it, times another scalar.
+fn rescaled(r: &mut Rewrite<'_>, args: &[Value], by: Value) -> Option<[Value; 3]> {
+    let scalar = equal_elements(r.k, args[1])?;
+    r.row(args[2])?;
+    if cancelling(r.k, [args[0], args[2]]).is_some() {
+        return None;
+    }
+    let row = r.of_row(args[2], &mut |r, row| r.op(BinOp::Mul, row, by));
+    Some([args[0], r.product(scalar, by), row])
 }
 
 /// The factor of a row's exponents: 1 where the row is so large that it only stands for minus infinity. The products of such a
