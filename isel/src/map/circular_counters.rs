@@ -8,10 +8,10 @@
 //! What is yielded is computed for the number that the loop starts with, then for what that gives, until the start comes back. It
 //! does not matter how it is written.
 
+use super::cursor::Cursor;
 use super::loops::{block_of, body, carried};
 use super::persist::rename;
 use super::reroll::drop_carried;
-use super::scalar_ops::ScalarOps;
 use crate::facts::is_never_negative;
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
@@ -143,13 +143,13 @@ fn derive(k: &mut Kernel, looped: Inst, n: usize, circle: Circle) {
     let own = body(k, looped);
     let (counter, param) = (k.blocks[own].params[0], k.blocks[own].params[1 + n]);
     let work = std::mem::take(&mut k.blocks[own].insts);
-    let inside = circle.at(&mut ScalarOps { k, block: own }, counter);
+    let inside = circle.at(&mut Cursor::at_end(k, own), counter);
     k.blocks[own].insts.extend(work);
     let [low, high] = [0, 1].map(|a| k.args(looped)[a]);
     let (result, outer) = (k.results(looped)[n], block_of(k, looped));
     let at = k.blocks[outer].insts.iter().position(|&i| i == looped).unwrap_or(0);
     let behind = k.blocks[outer].insts.split_off(at + 1);
-    let mut s = ScalarOps { k, block: outer };
+    let mut s = Cursor::at_end(k, outer);
     let end = s.op(BinOp::Max, high, low);
     let end = circle.at(&mut s, end);
     k.blocks[outer].insts.extend(behind);
@@ -167,7 +167,7 @@ impl Circle {
         places.iter().enumerate().all(is).then_some(Self { offset, length, step })
     }
 
-    fn at(self, s: &mut ScalarOps<'_>, counter: Value) -> Value {
+    fn at(self, s: &mut Cursor<'_>, counter: Value) -> Value {
         let moved = if self.offset == 0 { counter } else { s.with(BinOp::Add, counter, self.offset) };
         let place = s.with(BinOp::Rem, moved, self.length);
         if self.step == 1 { place } else { s.with(BinOp::Mul, place, self.step) }

@@ -12,8 +12,8 @@
 //!
 //! Sums and products of i32 wrap alike in both forms; a quotient is made only of numbers that do not wrap (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
 
-use super::cursor::Cursor;
 use super::circular_counters::derive_circles;
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::loops::{body, carried};
 use super::persist::rename;

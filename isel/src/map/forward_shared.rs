@@ -18,12 +18,12 @@
 //! Either all loads of an array are replaced or none (memory SSA: Novillo, "Memory SSA, a unified approach for sparsely
 //! representing memory operations", 2007).
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::loops::{block_of, body};
 use super::persist::rename;
 use super::prefetch_next_tile::copy;
 use super::reaching::{Array, Found, Offset, Source, reaching, tile_of};
-use super::scalar_ops::{ScalarOps, scalar};
 use super::tunables::do_tunables;
 use crate::tiles::{program_order, users, written};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -159,7 +159,7 @@ fn computed_earlier(k: &mut Kernel, looped: Inst, store: Inst, by: i64) -> Value
     let inside: FxHashSet<Inst> = k.inside(own).into_iter().collect();
     let work = std::mem::take(&mut k.blocks[own].insts);
     let counter = k.blocks[own].params[0];
-    let before = ScalarOps { k, block: own }.with(BinOp::Sub, counter, by);
+    let before = Cursor::at_end(k, own).with(BinOp::Sub, counter, by);
     let tile = tile_of(k, store);
     let mut known: FxHashMap<Value, Value> = [(counter, before)].into_iter().collect();
     let made = copy(k, own, tile, &inside, &mut known);
@@ -174,7 +174,7 @@ fn computed_at_end(k: &mut Kernel, looped: Inst, store: Inst, by: i64, load: Ins
     let (counter, high, block) = (k.blocks[own].params[0], k.args(looped)[1], block_of(k, load));
     let at = k.blocks[block].insts.iter().position(|&i| i == load).unwrap_or(0);
     let behind = k.blocks[block].insts.split_off(at);
-    let last = ScalarOps { k, block }.with(BinOp::Sub, high, by);
+    let last = Cursor::at_end(k, block).with(BinOp::Sub, high, by);
     let tile = tile_of(k, store);
     let mut known: FxHashMap<Value, Value> = [(counter, last)].into_iter().collect();
     let made = copy(k, block, tile, &inside, &mut known);
@@ -202,10 +202,10 @@ fn part(k: &mut Kernel, block: Block, tile: Value, offsets: &[Offset], lengths: 
             let moved = args[1..].iter().zip(offsets).map(|(&index, &by)| {
                 let by = match by {
                     Offset::Number(0) => return index,
-                    Offset::Number(n) => scalar(k, block, Op::Int(n), &[]),
+                    Offset::Number(n) => Cursor::at_end(k, block).index(Op::Int(n), &[]),
                     Offset::At(v) => v,
                 };
-                scalar(k, block, Op::Binary(BinOp::Add), &[index, by])
+                Cursor::at_end(k, block).index(Op::Binary(BinOp::Add), &[index, by])
             });
             let moved: Vec<Value> = moved.collect();
             (Op::Load, [&args[..1], &moved].concat())

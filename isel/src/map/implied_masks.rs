@@ -18,8 +18,7 @@ use crate::tiles::{constant, program_order, written};
 use crate::window::Window;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value, ValueList};
-use warplift_ir::types::Elem;
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value};
 
 /// What is left of a mask.
 enum Rest {

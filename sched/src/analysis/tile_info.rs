@@ -16,8 +16,8 @@ use super::graph::{Graph, Node, node_of};
 use super::structure::{inside, tile_loop};
 use rustc_hash::FxHashSet;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Func, Inst, InstData, RoleKind, TileInfo, Ty, Value};
-use warplift_ir::target::{Effect, Opcode};
+use warplift_ir::machine::{Func, Inst, RoleKind, TileInfo, Ty, Value};
+use warplift_ir::target::Opcode;
 
 /// Who executes each instruction.
 type Roles = SecondaryMap<Inst, RoleKind>;

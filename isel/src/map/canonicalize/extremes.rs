@@ -42,7 +42,7 @@ pub(super) fn reduced(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>
 
 /// The factors of a product of f32 with a positive number: the tile and the scalar.
 fn positive(r: &Rewrite<'_>, v: Value) -> Option<(Value, Value)> {
-    let (Op::Binary(BinOp::Mul), args) = r.op(v)? else { return None };
+    let (Op::Binary(BinOp::Mul), args) = r.maker(v)? else { return None };
     let is = |v: Value| constant(r.k, v).is_some_and(|c| c > 0.0 && c.is_finite());
     let (x, factor) = if is(args[1]) { (args[0], args[1]) } else { (args[1], args[0]) };
     let whole = r.k.ty(v).elem() == Elem::F32 && r.k.ty(x) == r.k.ty(v);
@@ -56,14 +56,14 @@ pub(super) fn of_powers(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Valu
     let (zero, power) = if removed { (yes, no) } else { (no, yes) };
     let zero = constant(r.k, zero).is_some_and(|z| z.to_bits() == 0);
     let (op @ Op::Unary(UnOp::Exp | UnOp::Exp2), args) = r.once(power)? else { return None };
-    let (Op::Binary(BinOp::Sub), terms) = r.op(args[0])? else { return None };
+    let (Op::Binary(BinOp::Sub), terms) = r.maker(args[0])? else { return None };
     let whole = r.k.ty(power) == r.k.ty(r.k.result(inst));
     (zero && whole && terms[0] == x && is_above(r, terms[1])).then_some((op, args))
 }
 
 /// What a condition compares with -inf, and whether it holds for what equals it.
 fn infinite(r: &Rewrite<'_>, c: Value) -> Option<(Value, bool)> {
-    let (Op::Compare(cmp), args) = r.op(c)? else { return None };
+    let (Op::Compare(cmp), args) = r.maker(c)? else { return None };
     let removed = match cmp {
         CmpOp::Eq | CmpOp::Le => true,
         CmpOp::Ne | CmpOp::Gt => false,
@@ -77,13 +77,13 @@ fn infinite(r: &Rewrite<'_>, c: Value) -> Option<(Value, bool)> {
 
 /// Whether a row is certainly not -inf, and no NaN: a choice that takes a number in its place.
 fn is_above(r: &Rewrite<'_>, v: Value) -> bool {
-    match r.op(v) {
+    match r.maker(v) {
         Some((Op::Broadcast | Op::ExpandDims(_), args)) => is_above(r, args[0]),
         Some((Op::Select, args)) => {
             let number = |v: Value| constant(r.k, v).is_some_and(f64::is_finite);
-            let Some((Op::Compare(cmp), of)) = r.op(args[0]) else { return false };
+            let Some((Op::Compare(cmp), of)) = r.maker(args[0]) else { return false };
             let low = constant(r.k, of[1]) == Some(f64::NEG_INFINITY);
-            let extreme = matches!(r.op(of[0]), Some((Op::Binary(BinOp::Max), _)));
+            let extreme = matches!(r.maker(of[0]), Some((Op::Binary(BinOp::Max), _)));
             low && match cmp {
                 CmpOp::Gt => args[1] == of[0] && number(args[2]),
                 CmpOp::Eq => args[2] == of[0] && number(args[1]) && extreme,

@@ -10,8 +10,8 @@
 use super::Skip;
 use super::edge::{Edge, Side};
 use crate::facts::is_never_negative;
+use crate::map::cursor::Cursor;
 use crate::map::loops::block_of;
-use crate::map::scalar_ops::{ScalarOps, scalar};
 use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, Loc, Op, Type, UnOp, Value, ValueList};
 use warplift_ir::types::Elem;
 
@@ -31,7 +31,7 @@ pub(super) fn shorten(k: &mut Kernel, looped: Inst, skip: &Skip) {
         Side::Front => (0, BinOp::Max),
         Side::Back => (1, BinOp::Min),
     };
-    let mut s = ScalarOps { k: front.k, block };
+    let mut s = Cursor::at_end(front.k, block);
     let bound = s.select(sure, bound, args[n]);
     let mut new = s.op(nearer, args[n], bound);
     if skip.side == Side::Front && s.k.int_const(args[2]) != Some(1) {
@@ -67,13 +67,13 @@ impl Front<'_> {
             Side::Front => (BinOp::Min, 1),
         };
         let all: Vec<Value> = skip.edges.iter().map(|e| self.first(e, sign)).collect();
-        let mut s = ScalarOps { k: self.k, block: self.block };
+        let mut s = Cursor::at_end(self.k, self.block);
         all.into_iter().reduce(|a, b| s.op(extreme, a, b)).unwrap_or(self.high)
     }
 
     /// `cdiv(max(1 - r, 0), step)` or `cdiv(max(r, 0), step)`.
     fn first(&mut self, edge: &Edge, sign: i64) -> Value {
-        let mut s = ScalarOps { k: self.k, block: self.block };
+        let mut s = Cursor::at_end(self.k, self.block);
         let mut total = None;
         let mut terms: Vec<(Value, i64)> = Vec::new();
         for (factors, c) in &edge.products {
@@ -82,7 +82,7 @@ impl Front<'_> {
         for &(dim, c) in &edge.extents {
             let extent = match dim.constant() {
                 Some(n) => s.int(n.into()),
-                None => scalar(s.k, s.block, Op::Dim(dim), &[]),
+                None => Cursor::at_end(s.k, s.block).index(Op::Dim(dim), &[]),
             };
             terms.push((extent, c * sign));
         }
@@ -195,7 +195,7 @@ impl Front<'_> {
 }
 
 /// A product of scalars, extents last.
-fn product(s: &mut ScalarOps<'_>, factors: &[Value]) -> Option<Value> {
+fn product(s: &mut Cursor<'_>, factors: &[Value]) -> Option<Value> {
     let is_extent = |v: &Value| s.k.def(*v).is_some_and(|d| matches!(s.k.insts[d].op, Op::Dim(_)));
     let (extents, others): (Vec<Value>, Vec<Value>) = factors.iter().partition(|v| is_extent(v));
     others.into_iter().chain(extents).reduce(|a, b| s.op(BinOp::Mul, a, b))
