@@ -226,20 +226,6 @@ fn predictions_are_bounded() {
     }
 }
 
-/// Weights that no block chooses are not read, so a launch that waits for memory takes the time of those that are.
-#[test]
-fn weights_that_are_not_chosen_take_no_time() {
-    let read = experts("expert = reduce_max(load gg[i*BM] : i32[1], 0)", "");
-    let of = |e: u32, held| predicted_with(&read, &format!("m=256,n=4096,k=4096,e={e}"), held);
-    let (few, many) = (of(8, Some(3)), of(256, Some(3)));
-    assert!((many.cycles / few.cycles - 1.0).abs() < 0.01, "{few} {many}");
-    let any = of(256, None).memory / many.memory;
-    assert!(
-        (1.5..2.5).contains(&any),
-        "without data each of two rows of blocks may choose another: {any} {many}"
-    );
-}
-
 /// Boxes of maps with four dimensions are places of their own, so a block that reads each of its keys once waits for device
 /// memory.
 #[test]
