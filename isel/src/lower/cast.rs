@@ -49,12 +49,6 @@ impl Lower<'_, '_> {
         if is_to_bytes(from, to) {
             return self.cast_to_bytes(result, arg);
         }
-        if let (Some(Low::Picked(x, table)), Elem::I32, Elem::F32) = (self.env.get(&arg).cloned(), from, to)
-            && let Some(floats) = self.iota_floats(x)
-        {
-            self.env.insert(result, Low::Picked(floats, table));
-            return Ok(());
-        }
         let whole = |e: Elem| e.bits() == 32 && e != Elem::Tf32;
         if whole(from) && whole(to) && matches!(self.env.get(&arg), Some(Low::Picked(..))) {
             return self.of_each(result, arg, |l, (x, map), regs| {

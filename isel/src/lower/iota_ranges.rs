@@ -15,13 +15,10 @@ use crate::tiles::equal_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, CmpOp, Op, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Value};
 
 /// From this constant on, sums may wrap around and are no longer in order.
 const FAR: i64 = 1 << 30;
-/// The fewest numbers whose floats are made of one conversion, and the greatest offset for it.
-const FEWEST: usize = 8;
-const SMALL: i64 = 1 << 12;
 
 /// The numbers of a fragment: the offset of each register from the thread's first number.
 #[derive(Clone, Debug)]
@@ -81,23 +78,6 @@ impl Lower<'_, '_> {
         }
         let parts = parts.into_iter().map(|(o, v)| (o + by, self.moved_copy(v, by))).collect();
         Some(self.joined(IotaRange { base, parts, multiple }))
-    }
-
-    /// Numbers as floats: the thread's first number is converted, and offsets are added to it. Conversions have a quarter of the
-    /// rate of sums. Below 2^24 all of it is exact; above, nothing cancels, since offsets are small.
-    pub(super) fn iota_floats(&mut self, x: machine::Value) -> Option<machine::Value> {
-        let IotaRange { base, parts, .. } = self.iota_ranges.get(&x)?.clone();
-        let multiplies = self.k.insts.values().any(|d| matches!(d.op, Op::Mma { .. }));
-        if !multiplies || parts.len() < FEWEST || parts.iter().any(|p| p.0.abs() > SMALL) {
-            return None;
-        }
-        let first = self.at().op(Opcode::F32FromS32, &[base], Ty::B32);
-        let moved = |l: &mut Self, by: i64| {
-            let by = l.at().imm((by as f32).to_bits().into());
-            l.at().op(Opcode::AddF32, &[first, by], Ty::B32)
-        };
-        let all: Vec<machine::Value> = parts.iter().map(|p| moved(self, p.0)).collect();
-        Some(self.at().value(NewInst::new(Opcode::Join, &all, &[Ty::frag(all.len() as u16)])))
     }
 
     /// A sum or difference with the numbers of a dimension: the scalar part is added once, and each number that the
