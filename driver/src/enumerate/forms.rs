@@ -535,9 +535,11 @@ impl<'a> Space<'a> {
         };
         let deep = (k as f64 * self.bytes) as i64;
         let [left, right] = self.asked.anchor.loaded.map(|l| (k as f64 * l.bytes) as i64);
-        let of = |beside: u32| self.copies((m, left), 0, beside) + self.copies((n, right), 1, beside);
-        // The floor's copies are alone; those of a trip are beside those of all multiprocessors.
-        let (copies, beside) = (of(0), of(self.target.multiprocessors));
+        let of = |n: i64, beside| self.copies((m, left), 0, beside) + self.copies((n, right), 1, beside);
+        // The floor's copies are alone; those of a trip are beside those of all multiprocessors. Blocks of a cluster are
+        // neighbours along the rows: each brings its part of the right operand, and its own rows.
+        let own = n / i64::from(form.whole.cluster.max(1));
+        let (copies, beside) = (of(n, 0), of(own, self.target.multiprocessors));
         let steps = (deep / STEP).max(1) as f64;
         match form.computes {
             Computes::Groups(groups) => {
