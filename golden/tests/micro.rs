@@ -109,6 +109,6 @@ fn every_row_of_the_opcode_table_assembles() {
         tools.ptxas(&c.ptx, &PtxasOptions::default()).err().map(|e| format!("{}: {e}", c.name))
     };
     let refused: Vec<String> = rows.par_iter().filter_map(refused).collect();
-    assert!(rows.len() > 300, "{} rows", rows.len());
+    assert!(rows.len() > 150, "{} rows", rows.len());
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
