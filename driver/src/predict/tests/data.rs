@@ -242,7 +242,7 @@ fn the_floor_counts_rows_that_groups_have() {
 fn words_anywhere_take_a_line_each() {
     let text = |indices: &str| {
         format!(
-            "kernel gather(i: ptr<i32> align 16, x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 4096, m: i32) {{
+            "kernel words(i: ptr<i32> align 16, x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 4096, m: i32) {{
                 tunable B = 4096
                 grid cdiv(n, B)
                 gi = view i : i32[n] fill -1
@@ -253,7 +253,7 @@ fn words_anywhere_take_a_line_each() {
                 c = {indices}
                 store gy[first], load gx[c] : f32[B]
             }}
-            mapping gather {{ kernel: warps 4 }}"
+            mapping words {{ kernel: warps 4 }}"
         )
     };
     let gathers = f64::from(1 << 23) / 32.0 / 132.0;
