@@ -14,8 +14,6 @@
 //!
 //! What is computed for the sums that a product begins with goes right before the conversion of its operands: another
 //! product may run meanwhile, and the scheduler finds the same places whatever the text's order was.
-//!
-//! Reductions that stand behind the last product, and do not need it, go before it: they run beside another product.
 
 use crate::tiles::{Users, memory, program_order, users, written};
 use rustc_hash::FxHashSet;
@@ -31,35 +29,8 @@ pub fn do_hoist_above_products(k: &mut Kernel) {
         let products: Vec<Inst> = insts.iter().copied().filter(product).collect();
         if let Some(first) = insts.iter().position(product) {
             hoist(k, block, first, &written);
-            products.last().into_iter().for_each(|&p| raise_sums(k, block, p, &written));
             products.into_iter().for_each(|p| lower_sums(k, block, p));
         }
-    }
-}
-
-/// Moves reductions that stand behind the last product, and do not need it, right before it, with the rows that they need.
-fn raise_sums(k: &mut Kernel, block: Block, product: Inst, written: &FxHashSet<Value>) {
-    let Some(at) = k.blocks[block].insts.iter().position(|&i| i == product) else { return };
-    let behind = k.blocks[block].insts[at..].to_vec();
-    let mut late: FxHashSet<Value> = FxHashSet::default();
-    let mut raised = Vec::new();
-    for &inst in &behind {
-        let reduces = matches!(k.insts[inst].op, Op::Reduce(..));
-        let needs = k.args(inst).iter().any(|a| late.contains(a));
-        if !needs
-            && (reduces || is_small(k, inst))
-            && is_free(k, inst, written)
-            && !k.insts[inst].op.is_read()
-        {
-            raised.push(inst);
-        } else {
-            late.extend(k.results(inst));
-        }
-    }
-    if raised.iter().any(|&i| matches!(k.insts[i].op, Op::Reduce(..))) {
-        let rest = behind.into_iter().filter(|i| !raised.contains(i)).collect::<Vec<_>>();
-        k.blocks[block].insts.truncate(at);
-        k.blocks[block].insts.extend(raised.into_iter().chain(rest));
     }
 }
 
