@@ -192,3 +192,16 @@ fn what_is_not_known_stays() {
         );
     }
 }
+
+/// What an array keeps for several iterations is read behind the stores before it, also where `mma.sync` multiplies beside a
+/// producer: the order of a schedule knows no such arrays.
+#[test]
+fn arrays_that_stay_are_read_behind_their_stores() {
+    let body = "store sa[0, 0], (load ga[i*64, t*64] : f16[64, 64]) * 0.5
+        store sa[t % 4, 0], full 0.0 : f16[1, 64]
+        y = mma x, load sa[0, 0] : f16[64, 64], trans(load gb[j*64, t*64] : f16[64, 64])
+        yield y";
+    let text = product("sa = shared f16[64, 64]", "", body)
+        .replace("consumers 1 }", "consumers 1 kernel: products mma_sync }");
+    assert!(right(&text).contains("mma.sync"), "{text}");
+}

@@ -17,8 +17,8 @@ use crate::problem::{behind, depends_on_place};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
-    ArrayMapping, Depth, Dim, Domain, Epilogue, Inst, InstData, Kernel, KernelMapping, LoopMapping, Mapping,
-    Op, ParamData, Places, Products, Raster, Tunable, TunableData, UnOp, Value, ValueDef, Way,
+    ArrayMapping, BinOp, Depth, Dim, Domain, Epilogue, Inst, InstData, Kernel, KernelMapping, LoopMapping,
+    Mapping, Op, ParamData, Places, Products, Raster, Tunable, TunableData, UnOp, Value, ValueDef, Way,
     verify_mapping,
 };
 
@@ -248,11 +248,27 @@ pub(super) fn settable(kernel: &Kernel) -> Vec<Tunable> {
     kernel.tunables.keys().filter(|t| !kept.contains(t) && may(t)).collect()
 }
 
-/// Tunables that say what is computed: those in extents of views and in promises about arguments.
+/// Tunables that say what is computed: those in extents of views and in promises about arguments, and those with which numbers from
+/// memory are multiplied.
 fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
     let decided = kernel.settled(|t| kernel.tunables[t].default).asserts;
     let promised = |inst, op: &Op| matches!(op, Op::Assert(_)) && !decided.contains(&inst);
-    named_by(kernel, |inst, op| matches!(op, Op::View { .. }) || promised(inst, op))
+    let mut all = named_by(kernel, |inst, op| matches!(op, Op::View { .. }) || promised(inst, op));
+    let factors = kernel.insts.keys().filter_map(|i| factor_of_data(kernel, i));
+    all.extend(tunables_behind(kernel, factors.collect()));
+    all
+}
+
+/// What a number from memory is multiplied with: the unit in which the data counts, as blocks of a sparse matrix.
+fn factor_of_data(kernel: &Kernel, inst: Inst) -> Option<Value> {
+    let (Op::Binary(BinOp::Mul), &[x, y]) = (&kernel.insts[inst].op, kernel.args(inst)) else { return None };
+    let scalar = |v: Value| kernel.ty(v).shape().is_none() && !kernel.ty(v).elem().is_float();
+    let is_data = |v: Value| behind(kernel, vec![v]).into_iter().any(|i| kernel.insts[i].op.is_read());
+    match [x, y].map(|v| scalar(v) && is_data(v)) {
+        [true, false] => Some(y),
+        [false, true] => Some(x),
+        _ => None,
+    }
 }
 
 /// Tunables in extents of views.
@@ -263,8 +279,12 @@ pub(super) fn in_views(kernel: &Kernel) -> FxHashSet<Tunable> {
 /// Tunables on which operands of some instructions depend.
 fn named_by(kernel: &Kernel, of: impl Fn(Inst, &Op) -> bool) -> FxHashSet<Tunable> {
     let roots = kernel.insts.iter().filter(|(i, d)| of(*i, &d.op));
-    let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
-    let dims = behind(kernel, roots).into_iter().filter_map(|inst| match kernel.insts[inst].op {
+    tunables_behind(kernel, roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect())
+}
+
+/// Tunables on which values depend.
+fn tunables_behind(kernel: &Kernel, values: Vec<Value>) -> FxHashSet<Tunable> {
+    let dims = behind(kernel, values).into_iter().filter_map(|inst| match kernel.insts[inst].op {
         Op::Dim(d) => Some(d),
         _ => None,
     });

@@ -84,6 +84,34 @@ fn what_says_what_is_computed_stays() {
     }
 }
 
+/// A list of blocks counts them in the unit that the text says.
+#[test]
+fn what_numbers_from_memory_count_in_stays() {
+    let text = |of: &str| {
+        format!(
+            "kernel k(x: ptr<f16> align 16, y: ptr<f16> align 16, list: ptr<i32>, z: ptr<f32> align 16, m: i32, n: i32) {{
+                tunable BM in {{64, 128}} = 64, BN in {{64, 128}} = 64
+                grid cdiv(m, BM)
+                gx = view x : f16[m, n]  gy = view y : f16[n, 64]
+                gl = view list : i32[n]  gz = view z : f32[m, 64]
+                i = block_index
+                acc = for t in 0..cdiv(n, BN) carry a = full 0.0 : f32[BM, 64] {{
+                    at = {of}
+                    yield mma a, load gx[i*BM, at] : f16[BM, BN], load gy[at, 0] : f16[BN, 64]
+                }}
+                store gz[i*BM, 0], acc
+            }}"
+        )
+    };
+    let settable = |of: &str| {
+        let kernel = parse_file(&text(of), "k.tile").unwrap().kernels.remove(0);
+        let may = propose::settable(&kernel);
+        may.into_iter().map(|t| kernel.tunables[t].name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(settable("t*BN"), ["BM", "BN"]);
+    assert_eq!(settable("(load gl[t] : i32) * BN"), ["BM"]);
+}
+
 #[test]
 fn narrow_weights_are_packed_where_that_is_granted_and_the_planner_decides_on_their_scales() {
     let kernel = kernel("a16w4");

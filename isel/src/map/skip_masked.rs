@@ -32,11 +32,6 @@ use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
-/// From this number down a mask's number stands for minus infinity: scores that it keeps are far above.
-const STANDS_IN: f64 = -1.0e9;
-/// Factors of such a number must be greater than this: its powers of two are zero then.
-const LEAST_FACTOR: f64 = 1.0 / 1024.0;
-
 /// A comparison, its result, and where it has it.
 type Held = (Inst, bool, Edge);
 
@@ -61,9 +56,8 @@ struct Skip {
     side: Side,
     /// All of them hold in these iterations.
     edges: Vec<Edge>,
-    /// Scalars that must be greater than a number for it.
+    /// Scalars that must be greater than zero for it.
     positive: Vec<Value>,
-    least: f64,
     /// What each row must see in the first iteration, if anything.
     seen: Vec<Edge>,
 }
@@ -114,32 +108,26 @@ fn skips(k: &Kernel, looped: Inst) -> Vec<Skip> {
     found
 }
 
-/// The iterations in which these comparisons have one result, if the loop need not run them. Where numbers stand for minus
-/// infinity in a mask, each row must see something in the first iteration.
+/// The iterations in which these comparisons have one result, if the loop need not run them. Only minus infinity leaves nothing: a
+/// large negative number does not where rows see nothing else, or where factors are small.
 fn skip(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Option<Skip> {
-    [f64::NEG_INFINITY, STANDS_IN].into_iter().find_map(|lowest| skip_below(k, looped, asked, held, lowest))
-}
-
-fn skip_below(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held], lowest: f64) -> Option<Skip> {
     let results: Vec<(Value, bool)> = held.iter().map(|&(i, truth, _)| (k.result(i), truth)).collect();
     let side = held.first()?.2.side;
     let own = body(k, looped);
     let starts = &k.args(looped)[3..];
-    let endless = starts.iter().any(|&s| constant(k, s).is_some_and(|c| c <= lowest));
-    let mut first = Iteration::new(k, own, &results, lowest);
+    let endless = starts.iter().any(|&s| constant(k, s) == Some(f64::NEG_INFINITY));
+    let mut first = Iteration::new(k, own, &results);
     let first_stays = first.changes_nothing(Some(starts));
     let (iteration, seen) = match side {
         Side::Front => (first_stays.then_some(first)?, Vec::new()),
         Side::Back => {
-            let later = Iteration::new(k, own, &results, lowest);
+            let later = Iteration::new(k, own, &results);
             let mut later = if endless && first_stays { later.beside(first) } else { later };
             let stays = later.changes_nothing(None) && (endless || first_stays);
-            let must_see = !first_stays || lowest.is_finite();
-            let seen = if stays && must_see { asked.seen(lowest)? } else { Vec::new() };
+            let seen = if stays && !first_stays { asked.seen()? } else { Vec::new() };
             (stays.then_some(later)?, seen)
         }
     };
     let edges = held.iter().map(|(_, _, e)| e.clone()).collect();
-    let least = if lowest.is_finite() { LEAST_FACTOR } else { 0.0 };
-    Some(Skip { side, edges, positive: iteration.into_positive(), least, seen })
+    Some(Skip { side, edges, positive: iteration.into_positive(), seen })
 }

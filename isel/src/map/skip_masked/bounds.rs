@@ -128,7 +128,7 @@ impl Front<'_> {
         }
         for &v in &skip.positive {
             let ty = self.k.ty(v);
-            let least = self.push(Op::Float(skip.least), &[], ty);
+            let least = self.push(Op::Float(0.0), &[], ty);
             all.push(self.push(Op::Compare(CmpOp::Gt), &[v, least], TRUTH));
         }
         let both = all.into_iter().reduce(|a, b| self.push(Op::Binary(BinOp::And), &[a, b], TRUTH));

@@ -103,6 +103,11 @@ impl<'k> Asked<'k> {
         let y = element(k, &mut self.terms, less, &dims)?;
         let sum = x.plus(&y, -1).plus(&Term::int(i32::from(!strict)), 1);
         let places: Vec<Rc<Term>> = dims.iter().map(|&d| place(d)).collect();
+        // What both sides add is not in the sum, and may make each of them wrap around.
+        let of_x: Vec<_> = x.products().into_iter().filter(|(f, _)| !f.is_empty()).collect();
+        if y.products().iter().any(|(factors, _)| of_x.iter().any(|(f, _)| f == factors)) {
+            return None;
+        }
         let counter = Rc::new(Term::Leaf(self.counter()));
         let mut edge = Edge {
             side: Side::Front,
@@ -114,6 +119,13 @@ impl<'k> Asked<'k> {
         };
         for (factors, c) in sum.products() {
             let c = i64::from(c);
+            // The product of more, or by more, might not fit 64 bits.
+            let sizes = factors
+                .iter()
+                .filter(|f| !self.terms.value_among(f, |_| true).is_some_and(|v| self.is_extent(v)));
+            if sizes.count() > 1 || c.abs() > 1 << 20 {
+                return None;
+            }
             if let Some(d) = places.iter().position(|p| factors.contains(p)) {
                 if factors.len() > 1 {
                     return None;
@@ -161,13 +173,13 @@ impl<'k> Asked<'k> {
     }
 
     /// What says that each row has an element in the first iteration that no mask removes. The rows are those of the maxima
-    /// that start at -inf, or at a number up to `lowest`.
-    pub fn seen(&mut self, lowest: f64) -> Option<Vec<Edge>> {
+    /// that start at -inf.
+    pub fn seen(&mut self) -> Option<Vec<Edge>> {
         let k = self.k;
         let own = body(k, self.looped);
         let mut all = Vec::new();
         for (n, &start) in k.args(self.looped)[3..].iter().enumerate() {
-            if !constant(k, start).is_some_and(|c| c <= lowest) {
+            if constant(k, start) != Some(f64::NEG_INFINITY) {
                 continue;
             }
             let greatest = k.def(k.yields(own)[n])?;
@@ -178,39 +190,35 @@ impl<'k> Asked<'k> {
             let reduce = k.def(if a == carried { b } else { a }).filter(|_| a == carried || b == carried)?;
             let Op::Reduce(ReduceOp::Max, dim) = k.insts[reduce].op else { return None };
             let mut conditions = Vec::new();
-            self.conditions(k.args(reduce)[0], lowest, &mut conditions)?;
+            self.conditions(k.args(reduce)[0], &mut conditions)?;
             all.extend(self.seen_by(&conditions, dim.into())?);
         }
         Some(all)
     }
 
     /// The conditions under which an element of a tile is not -inf.
-    fn conditions(&self, v: Value, lowest: f64, found: &mut Vec<(Value, bool)>) -> Option<()> {
+    fn conditions(&self, v: Value, found: &mut Vec<(Value, bool)>) -> Option<()> {
         let k = self.k;
         let Some(def) = k.def(v).filter(|d| self.inside.contains(d)) else { return Some(()) };
         if !matches!(k.ty(v), Type::Tile(..)) {
             return Some(());
         }
         let args = k.args(def);
-        let is_low = |v: Value| constant(k, v).is_some_and(|c| c <= lowest);
+        let is_low = |v: Value| constant(k, v) == Some(f64::NEG_INFINITY);
         match k.insts[def].op {
             Op::Select if is_low(args[2]) => {
                 found.push((args[0], true));
-                self.conditions(args[1], lowest, found)
+                self.conditions(args[1], found)
             }
             Op::Select if is_low(args[1]) => {
                 found.push((args[0], false));
-                self.conditions(args[2], lowest, found)
+                self.conditions(args[2], found)
             }
             Op::Mma { .. } | Op::Load | Op::Full => Some(()),
             Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul)
             | Op::Fma
-            | Op::Unary(UnOp::Tanh | UnOp::Neg) => {
-                args.iter().try_for_each(|&a| self.conditions(a, lowest, found))
-            }
-            Op::Cast | Op::Broadcast if k.ty(args[0]).elem().is_float() => {
-                self.conditions(args[0], lowest, found)
-            }
+            | Op::Unary(UnOp::Tanh | UnOp::Neg) => args.iter().try_for_each(|&a| self.conditions(a, found)),
+            Op::Cast | Op::Broadcast if k.ty(args[0]).elem().is_float() => self.conditions(args[0], found),
             Op::Cast | Op::Broadcast | Op::For => Some(()),
             _ => None,
         }

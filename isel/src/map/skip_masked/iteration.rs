@@ -38,16 +38,14 @@ pub(super) struct Iteration<'k> {
     other: Option<FxHashMap<Value, Known>>,
     /// Scalars before the loop that must be greater than zero.
     positive: Vec<Value>,
-    /// Numbers up to this one stand for minus infinity.
-    lowest: f64,
     depth: u32,
 }
 
 impl<'k> Iteration<'k> {
     /// An iteration in which these comparisons have these results.
-    pub fn new(k: &'k Kernel, body: Block, held: &[(Value, bool)], lowest: f64) -> Self {
+    pub fn new(k: &'k Kernel, body: Block, held: &[(Value, bool)]) -> Self {
         let known = held.iter().map(|&(v, truth)| (v, Known::Truth(truth))).collect();
-        Self { k, body, atoms: Vec::new(), known, other: None, positive: Vec::new(), lowest, depth: 0 }
+        Self { k, body, atoms: Vec::new(), known, other: None, positive: Vec::new(), depth: 0 }
     }
 
     /// Requires reductions to give what they give in another state.
@@ -126,7 +124,7 @@ impl<'k> Iteration<'k> {
 
     /// A number of the text.
     fn number(&self, c: f64) -> Known {
-        if c <= self.lowest { Known::Infinite(true) } else { Known::number(c) }
+        if c == f64::NEG_INFINITY { Known::Infinite(true) } else { Known::number(c) }
     }
 
     fn is_elementwise(&self, inst: Inst) -> bool {

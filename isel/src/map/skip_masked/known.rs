@@ -68,8 +68,8 @@ impl Known {
     }
 }
 
-/// Factors within a relative error of this are equal: arithmetic on the way rounds to f32.
-const ROUNDED: f64 = 1e-6;
+/// Coefficients within this part of both are equal: a factor on the way is rounded to f32.
+const ROUNDED: f64 = 6e-8;
 /// The most products of a sum.
 const PRODUCTS: usize = 16;
 
