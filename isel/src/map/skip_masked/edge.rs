@@ -103,9 +103,7 @@ impl<'k> Asked<'k> {
         let y = element(k, &mut self.terms, less, &dims)?;
         let sum = x.plus(&y, -1).plus(&Term::int(i32::from(!strict)), 1);
         let places: Vec<Rc<Term>> = dims.iter().map(|&d| place(d)).collect();
-        // What both sides add is not in the sum, and may make each of them wrap around.
-        let of_x: Vec<_> = x.products().into_iter().filter(|(f, _)| !f.is_empty()).collect();
-        if y.products().iter().any(|(factors, _)| of_x.iter().any(|(f, _)| f == factors)) {
+        if share_products(&x, &y) {
             return None;
         }
         let counter = Rc::new(Term::Leaf(self.counter()));
@@ -119,11 +117,7 @@ impl<'k> Asked<'k> {
         };
         for (factors, c) in sum.products() {
             let c = i64::from(c);
-            // The product of more, or by more, might not fit 64 bits.
-            let sizes = factors
-                .iter()
-                .filter(|f| !self.terms.value_among(f, |_| true).is_some_and(|v| self.is_extent(v)));
-            if sizes.count() > 1 || c.abs() > 1 << 20 {
+            if !self.fits(&factors, c) {
                 return None;
             }
             if let Some(d) = places.iter().position(|p| factors.contains(p)) {
@@ -154,6 +148,12 @@ impl<'k> Asked<'k> {
             }
         }
         (edge.step.1 != 0).then_some(edge)
+    }
+
+    /// Whether a product fits 64 bits, as far as it is of indices: of one size, and extents.
+    fn fits(&self, factors: &[Rc<Term>], c: i64) -> bool {
+        let is_extent = |f: &Rc<Term>| self.terms.value_among(f, |_| true).is_some_and(|v| self.is_extent(v));
+        factors.iter().filter(|f| !is_extent(f)).count() <= 1 && c.abs() <= 1 << 20
     }
 
     /// Values before the loop that have these terms.
@@ -258,4 +258,10 @@ impl<'k> Asked<'k> {
             _ => None,
         }
     }
+}
+
+/// Whether both sides of a comparison add the same: it is not in their difference, and may make each of them wrap around.
+fn share_products(x: &Rc<Term>, y: &Rc<Term>) -> bool {
+    let (x, y) = (x.products(), y.products());
+    x.keys().any(|factors| !factors.is_empty() && y.contains_key(factors))
 }
