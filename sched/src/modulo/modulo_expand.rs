@@ -52,8 +52,7 @@ pub fn do_modulo_expand<'a>(
             l.mma_order = Some(mma_order.taken);
         }
     }
-    // The order of a schedule knows no arrays that threads write and read.
-    let reordered = !graph.conflicts_in_global(&program.func) && do_reorder(&mut program.func, schedules);
+    let reordered = do_reorder(&mut program.func, schedules);
     let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.extra_stages() > 0).map(Cut::of).collect();
     if cuts.is_empty() && !reordered {
         return Ok(program);

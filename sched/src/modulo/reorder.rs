@@ -8,6 +8,7 @@
 //!
 //! Other bodies of one stage stay as they were written.
 
+use crate::analysis::global_accesses_inside;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Func, Inst, LoopSchedule};
 use warplift_ir::target::{Opcode, Unit};
@@ -31,8 +32,10 @@ pub(super) fn rises(parts: &[Part], interval: u32) -> bool {
 
 /// Puts the bodies of such loops into the schedule's order. Returns whether there were any.
 pub(super) fn do_reorder(func: &mut Func<'_>, schedules: &[LoopSchedule]) -> bool {
-    let raised: Vec<&LoopSchedule> =
-        schedules.iter().filter(|s| s.extra_stages() == 0 && is_raised(func, s)).collect();
+    let raised: Vec<&LoopSchedule> = schedules
+        .iter()
+        .filter(|s| s.extra_stages() == 0 && is_raised(func, s) && !hands_on(func, s.inst))
+        .collect();
     for s in &raised {
         reorder(func, s);
         if let Attr::Loop(l) = &mut func.insts[s.inst].attr {
@@ -40,6 +43,13 @@ pub(super) fn do_reorder(func: &mut Func<'_>, schedules: &[LoopSchedule]) -> boo
         }
     }
     !raised.is_empty()
+}
+
+/// Whether a loop's body reads arrays that it writes, in global or in shared memory: the order of a schedule does not know them.
+fn hands_on(func: &Func<'_>, inst: Inst) -> bool {
+    let all = global_accesses_inside(func, inst);
+    let written = |pointer: u32| all.iter().any(|(a, writes)| *writes && a.pointer == pointer);
+    all.iter().any(|(a, writes)| !writes && written(a.pointer))
 }
 
 fn is_raised(func: &Func<'_>, s: &LoopSchedule) -> bool {

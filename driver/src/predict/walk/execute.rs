@@ -391,8 +391,9 @@ impl<'a> Walk<'_, '_, 'a> {
         let rate = if whole { self.cache_rate } else { self.target.rates.cache_bytes_per_cycle };
         // Lanes whose sectors are not all theirs hold the warp up: line after line is looked up.
         let queued = Some(if whole { IN_FLIGHT / rate } else { 0.0 });
-        let cycles =
-            if whole { all / rate } else { (all / rate).max(self.lines(warp, data, bytes, guessed)) };
+        // Lines were measured of loads.
+        let lines = if whole || !facts.loads { 0.0 } else { self.lines(warp, data, bytes, guessed) };
+        let cycles = (all / rate).max(lines);
         Occupies { unit, cycles: cycles * units.blocks(), latency: facts.latency.max(least), queued }
     }
 
