@@ -66,7 +66,7 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<()> {
         let op = Op::AtomicScatter { op, old: false, masked: mask.is_some(), sync: take(&mut self.sync) };
-        self.update(op, view, index, &[x], mask).map(drop)
+        self.scatter(op, view, index, &[x], mask).map(drop)
     }
 
     /// The same; returns what the elements were before. Of one element that a scalar updates it returns a scalar.
@@ -79,7 +79,7 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<Value> {
         let op = Op::AtomicScatter { op, old: true, masked: mask.is_some(), sync: take(&mut self.sync) };
-        let inst = self.update(op, view, index, &[x], mask)?;
+        let inst = self.scatter(op, view, index, &[x], mask)?;
         Ok(self.kernel.result(inst))
     }
 
@@ -94,7 +94,7 @@ impl KernelBuilder {
     ) -> Result<Value> {
         let (masked, sync) = (mask.is_some(), take(&mut self.sync));
         let op = Op::AtomicScatter { op: AtomicOp::CompareAndSwap, old: true, masked, sync };
-        let inst = self.update(op, view, index, &[expected, new], mask)?;
+        let inst = self.scatter(op, view, index, &[expected, new], mask)?;
         Ok(self.kernel.result(inst))
     }
 
@@ -105,7 +105,7 @@ impl KernelBuilder {
             true => Op::Atomic(op),
             false => Op::AtomicScatter { op, old: false, masked: false, sync },
         };
-        self.update(op, view, index, &[x], None).map(drop)
+        self.scatter(op, view, index, &[x], None).map(drop)
     }
 
     /// The next atomic update has this scope and order.
@@ -114,28 +114,9 @@ impl KernelBuilder {
         self
     }
 
-    /// An atomic update, masked or not: see [`Self::scatter`]. Scalars update one element, by tiles of one element, and what it
-    /// was before is a scalar too.
-    pub(crate) fn update(
-        &mut self,
-        op: Op,
-        view: Value,
-        index: &[Value],
-        given: &[Value],
-        mask: Option<Value>,
-    ) -> Result<Inst> {
-        let Some(shape) = self.one_element(view, index, given) else {
-            return self.scatter(op, view, index, given, mask);
-        };
-        let tiles =
-            given.iter().map(|&v| self.with_shape(Op::Full, &[v], shape)).collect::<Result<Vec<_>>>()?;
-        let returns = matches!(op, Op::AtomicScatter { old: true, .. });
-        let made = self.scatter(op, view, index, &tiles, mask)?;
-        if returns { self.only_element(made) } else { Ok(made) }
-    }
-
-    /// The shape of one element of a view, if scalars alone say which one it is and what is written to it.
-    fn one_element(&self, view: Value, index: &[Value], given: &[Value]) -> Option<Shape> {
+    /// The shape of one element of a view, if scalars alone say which one an atomic operation updates, and by what.
+    fn one_element(&self, op: &Op, view: Value, index: &[Value], given: &[Value]) -> Option<Shape> {
+        op.atomic()?;
         let scalar = |&v: &Value| matches!(self.kernel.ty(v), Type::Scalar(_));
         let Type::View(_, rank) = self.kernel.ty(view) else { return None };
         let ones = || Shape::of(&[1; MAX_RANK][..usize::from(rank).min(MAX_RANK)]);
@@ -150,7 +131,8 @@ impl KernelBuilder {
         self.inst(Op::Reduce(ReduceOp::Sum, 0), &[flat], None)
     }
 
-    /// `given`: the operands that have the accessed shape, the last of which is written.
+    /// `given`: the operands that have the accessed shape, the last of which is written. Scalars update one element atomically, by
+    /// tiles of one element, and what it was before is a scalar too.
     pub(crate) fn scatter(
         &mut self,
         op: Op,
@@ -160,6 +142,13 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<Inst> {
         self.all_visible(given)?;
+        if let Some(shape) = self.one_element(&op, view, index, given) {
+            let tile = |v: &Value| self.with_shape(Op::Full, &[*v], shape);
+            let tiles = given.iter().map(tile).collect::<Result<Vec<_>>>()?;
+            let returns = matches!(op, Op::AtomicScatter { old: true, .. });
+            let made = self.scatter(op, view, index, &tiles, mask)?;
+            return if returns { self.only_element(made) } else { Ok(made) };
+        }
         let Some(shape) = given.last().and_then(|&x| self.kernel.ty(x).shape()) else {
             return self.inst(op, &joined(view, index, given), None);
         };

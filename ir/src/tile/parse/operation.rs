@@ -305,15 +305,12 @@ impl Lower<'_> {
             true => op.scattered(old, mask.is_some(), call.sync),
             false => op,
         };
+        if op == Op::Store {
+            args.extend(given);
+            return self.inst(span, op, &args, None);
+        }
         self.b.set_loc(span.loc);
-        let made = match op {
-            Op::Store => {
-                args.extend(given);
-                return self.inst(span, op, &args, None);
-            }
-            Op::StoreScatter { .. } => self.b.scatter(op, args[0], &args[1..], &given, mask),
-            _ => self.b.update(op, args[0], &args[1..], &given, mask),
-        };
+        let made = self.b.scatter(op, args[0], &args[1..], &given, mask);
         let made = self.checked(span, made)?;
         self.given_old(span, call, made)
     }
