@@ -9,7 +9,7 @@
 //! does not matter how it is written.
 
 use super::cursor::Cursor;
-use super::loops::{block_of, body, carried};
+use super::loops::{body, carried};
 use super::persist::rename;
 use super::reroll::drop_carried;
 use crate::facts::is_never_negative;
@@ -142,17 +142,12 @@ fn holds(cmp: CmpOp, x: i64, y: i64) -> bool {
 fn derive(k: &mut Kernel, looped: Inst, n: usize, circle: Circle) {
     let own = body(k, looped);
     let (counter, param) = (k.blocks[own].params[0], k.blocks[own].params[1 + n]);
-    let work = std::mem::take(&mut k.blocks[own].insts);
-    let inside = circle.at(&mut Cursor::at_end(k, own), counter);
-    k.blocks[own].insts.extend(work);
-    let [low, high] = [0, 1].map(|a| k.args(looped)[a]);
-    let (result, outer) = (k.results(looped)[n], block_of(k, looped));
-    let at = k.blocks[outer].insts.iter().position(|&i| i == looped).unwrap_or(0);
-    let behind = k.blocks[outer].insts.split_off(at + 1);
-    let mut s = Cursor::at_end(k, outer);
-    let end = s.op(BinOp::Max, high, low);
-    let end = circle.at(&mut s, end);
-    k.blocks[outer].insts.extend(behind);
+    let inside = Cursor::at_start(k, own, |c| circle.at(c, counter));
+    let ([low, high], result) = ([0, 1].map(|a| k.args(looped)[a]), k.results(looped)[n]);
+    let end = Cursor::behind(k, looped, |c| {
+        let end = c.op(BinOp::Max, high, low);
+        circle.at(c, end)
+    });
     rename(k, &[(param, inside), (result, end)]);
     drop_carried(k, looped, n);
 }

@@ -27,7 +27,7 @@ use super::reaching::{Array, Found, Offset, Source, reaching, tile_of};
 use super::tunables::do_tunables;
 use crate::tiles::{program_order, users, written};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value};
+use warplift_ir::tile::{BinOp, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value};
 
 /// Replaces all arrays whose loads are known to read what one store left.
 pub fn do_forward_shared(k: &mut Kernel) {
@@ -128,7 +128,6 @@ fn feeds_product(k: &Kernel, users: &crate::tiles::Users, tile: Value) -> bool {
 fn replace(k: &mut Kernel, array: &Array, found: &[Found]) {
     let mut made: FxHashMap<(Inst, Inst), Value> = FxHashMap::default();
     for (load, found) in array.loads.iter().zip(found) {
-        let block = block_of(k, load.inst);
         let whole = match found.source {
             Source::Same => tile_of(k, found.store),
             Source::Earlier { looped, by } => *made
@@ -136,50 +135,47 @@ fn replace(k: &mut Kernel, array: &Array, found: &[Found]) {
                 .or_insert_with(|| computed_earlier(k, looped, found.store, by)),
             Source::AtEnd { looped, by } => computed_at_end(k, looped, found.store, by, load.inst),
         };
-        let at = k.blocks[block].insts.iter().position(|&i| i == load.inst).unwrap_or(0);
-        let behind = k.blocks[block].insts.split_off(at);
-        let part = match found.whole {
-            true => whole,
-            false => part(k, block, whole, &found.offsets, &lengths(k, load.inst, found)),
-        };
-        let result = k.result(load.inst);
-        let read = if k.ty(part) == k.ty(result) { part } else { reshaped(k, block, part, k.ty(result)) };
-        k.blocks[block].insts.extend(behind.into_iter().filter(|&i| i != load.inst));
+        let (result, lengths) = (k.result(load.inst), lengths(k, load.inst, found));
+        let read = Cursor::before(k, load.inst, |c| {
+            let part = if found.whole { whole } else { part(c, whole, &found.offsets, &lengths) };
+            if c.k.ty(part) == c.k.ty(result) { part } else { reshaped(c, part, c.k.ty(result)) }
+        });
         rename(k, &[(result, read)]);
     }
-    for store in &array.stores {
-        let block = block_of(k, store.inst);
-        k.blocks[block].insts.retain(|&i| i != store.inst);
-    }
+    array.loads.iter().chain(&array.stores).for_each(|access| remove(k, access.inst));
+}
+
+fn remove(k: &mut Kernel, inst: Inst) {
+    let block = block_of(k, inst);
+    k.blocks[block].insts.retain(|&i| i != inst);
 }
 
 /// What a loop stored `by` counts before, computed at the start of its body.
 fn computed_earlier(k: &mut Kernel, looped: Inst, store: Inst, by: i64) -> Value {
     let own = body(k, looped);
-    let inside: FxHashSet<Inst> = k.inside(own).into_iter().collect();
-    let work = std::mem::take(&mut k.blocks[own].insts);
     let counter = k.blocks[own].params[0];
-    let before = Cursor::at_end(k, own).with(BinOp::Sub, counter, by);
-    let tile = tile_of(k, store);
-    let mut known: FxHashMap<Value, Value> = [(counter, before)].into_iter().collect();
-    let made = copy(k, own, tile, &inside, &mut known);
-    k.blocks[own].insts.extend(work);
-    made
+    let inside = k.inside(own).into_iter().collect();
+    Cursor::at_start(k, own, |c| computed(c, store, &inside, (counter, counter, by)))
 }
 
 /// What a loop stored `by` counts before its end, computed in front of a load behind it.
 fn computed_at_end(k: &mut Kernel, looped: Inst, store: Inst, by: i64, load: Inst) -> Value {
     let own = body(k, looped);
-    let inside: FxHashSet<Inst> = k.inside(own).into_iter().collect();
-    let (counter, high, block) = (k.blocks[own].params[0], k.args(looped)[1], block_of(k, load));
-    let at = k.blocks[block].insts.iter().position(|&i| i == load).unwrap_or(0);
-    let behind = k.blocks[block].insts.split_off(at);
-    let last = Cursor::at_end(k, block).with(BinOp::Sub, high, by);
-    let tile = tile_of(k, store);
-    let mut known: FxHashMap<Value, Value> = [(counter, last)].into_iter().collect();
-    let made = copy(k, block, tile, &inside, &mut known);
-    k.blocks[block].insts.extend(behind);
-    made
+    let (counter, high) = (k.blocks[own].params[0], k.args(looped)[1]);
+    let inside = k.inside(own).into_iter().collect();
+    Cursor::before(k, load, |c| computed(c, store, &inside, (counter, high, by)))
+}
+
+/// What a store in a loop's body, of which these are all instructions, stores where the counter is `by` less than a number.
+fn computed(
+    c: &mut Cursor<'_>,
+    store: Inst,
+    inside: &FxHashSet<Inst>,
+    (counter, number, by): (Value, Value, i64),
+) -> Value {
+    let at = c.with(BinOp::Sub, number, by);
+    let tile = tile_of(c.k, store);
+    copy(c.k, c.block, tile, inside, &mut [(counter, at)].into_iter().collect())
 }
 
 /// The extents of what a load reads, along the dimensions of the stored tile.
@@ -191,32 +187,22 @@ fn lengths(k: &Kernel, load: Inst, found: &Found) -> Vec<Dim> {
     }
 }
 
-/// A part of a tile, at the end of a block. Of what is loaded, it is what is loaded there.
-fn part(k: &mut Kernel, block: Block, tile: Value, offsets: &[Offset], lengths: &[Dim]) -> Value {
-    let def = k.def(tile);
-    let op = def.map(|d| k.insts[d].op.clone());
-    let ty = Shape::new(lengths).map_or(k.ty(tile), |shape| Type::Tile(k.ty(tile).elem(), shape));
-    let (op, args) = match (def, op) {
-        (Some(def), Some(Op::Load)) => {
-            let args = k.args(def).to_vec();
-            let moved = args[1..].iter().zip(offsets).map(|(&index, &by)| {
-                let by = match by {
-                    Offset::Number(0) => return index,
-                    Offset::Number(n) => Cursor::at_end(k, block).index(Op::Int(n), &[]),
-                    Offset::At(v) => v,
-                };
-                Cursor::at_end(k, block).index(Op::Binary(BinOp::Add), &[index, by])
-            });
-            let moved: Vec<Value> = moved.collect();
+/// A part of a tile. Of what is loaded, it is what is loaded there.
+fn part(c: &mut Cursor<'_>, tile: Value, offsets: &[Offset], lengths: &[Dim]) -> Value {
+    let def = c.k.def(tile);
+    let ty = Shape::new(lengths).map_or(c.k.ty(tile), |shape| Type::Tile(c.k.ty(tile).elem(), shape));
+    let (op, args) = match def.map(|d| (c.k.insts[d].op.clone(), c.k.args(d).to_vec())) {
+        Some((Op::Load, args)) => {
+            let moved: Vec<Value> = args[1..].iter().zip(offsets).map(|(&v, &by)| moved(c, v, by)).collect();
             (Op::Load, [&args[..1], &moved].concat())
         }
-        (Some(def), Some(Op::Cast)) => (Op::Cast, vec![part(k, block, k.args(def)[0], offsets, lengths)]),
-        (Some(def), Some(Op::Trans(perm))) => {
+        Some((Op::Cast, args)) => (Op::Cast, vec![part(c, args[0], offsets, lengths)]),
+        Some((Op::Trans(perm), args)) => {
             let (mut from, mut size) = (offsets.to_vec(), lengths.to_vec());
             for (d, &p) in perm.iter().enumerate() {
                 (from[usize::from(p)], size[usize::from(p)]) = (offsets[d], lengths[d]);
             }
-            let inner = part(k, block, k.args(def)[0], &from, &size);
+            let inner = part(c, args[0], &from, &size);
             (Op::Trans(perm), vec![inner])
         }
         _ => {
@@ -224,18 +210,27 @@ fn part(k: &mut Kernel, block: Block, tile: Value, offsets: &[Offset], lengths: 
             (Op::Slice(offsets.iter().map(|o| Dim::new(number(o))).collect()), vec![tile])
         }
     };
-    let loc = def.map(|d| k.insts[d].loc).unwrap_or_default();
-    let made = k.append_inst(block, op, &args, &[ty], &[], loc);
+    let loc = def.map(|d| c.k.insts[d].loc).unwrap_or_default();
+    let made = c.k.append_inst(c.block, op, &args, &[ty], &[], loc);
     if let Some(def) = def {
-        k.attrs[made] = k.attrs[def].clone();
+        c.k.attrs[made] = c.k.attrs[def].clone();
     }
-    k.result(made)
+    c.k.result(made)
 }
 
-fn reshaped(k: &mut Kernel, block: Block, tile: Value, ty: Type) -> Value {
-    let loc = k.def(tile).map(|d| k.insts[d].loc).unwrap_or_default();
-    let made = k.append_inst(block, Op::Reshape, &[tile], &[ty], &[], loc);
-    k.result(made)
+/// An index further on.
+fn moved(c: &mut Cursor<'_>, index: Value, by: Offset) -> Value {
+    match by {
+        Offset::Number(0) => index,
+        Offset::Number(n) => c.with(BinOp::Add, index, n),
+        Offset::At(v) => c.op(BinOp::Add, index, v),
+    }
+}
+
+fn reshaped(c: &mut Cursor<'_>, tile: Value, ty: Type) -> Value {
+    let loc = c.k.def(tile).map(|d| c.k.insts[d].loc).unwrap_or_default();
+    let made = c.k.append_inst(c.block, Op::Reshape, &[tile], &[ty], &[], loc);
+    c.k.result(made)
 }
 
 /// Drops branches and loops that only stored.
@@ -243,8 +238,7 @@ fn drop_empty(k: &mut Kernel) {
     for inst in program_order(k).into_iter().rev() {
         let only_blocks = matches!(k.insts[inst].op, Op::If | Op::For) && k.results(inst).is_empty();
         if only_blocks && !k.any_inside(inst, |i| k.insts[i].op.has_effect()) {
-            let block = block_of(k, inst);
-            k.blocks[block].insts.retain(|&i| i != inst);
+            remove(k, inst);
         }
     }
 }

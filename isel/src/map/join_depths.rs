@@ -10,6 +10,7 @@
 //!
 //! A loop that the mapping names stays. Loads are bounded element by element, so a wide load is all of its parts. The order of a float sum changes.
 
+use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::loops::{block_of, body, carried};
 use super::persist::rename;
@@ -207,9 +208,6 @@ fn is_product(k: &Kernel, inst: Inst) -> bool {
 
 impl Joined {
     fn apply(&self, k: &mut Kernel) {
-        let block = block_of(k, self.start);
-        let at = k.blocks[block].insts.iter().position(|&i| i == self.start).unwrap_or(0);
-        let behind = k.blocks[block].insts.split_off(at);
         let (mut known, mut inside, mut sum) =
             (FxHashMap::default(), FxHashSet::default(), k.args(self.product)[0]);
         if self.last.is_none() {
@@ -218,23 +216,21 @@ impl Joined {
             inside.extend(k.blocks[own].insts.iter().copied());
             sum = k.args(self.start)[3];
         }
-        let mut args = vec![sum];
-        for operand in &self.operands {
-            inside.extend(operand.tiles.iter().filter_map(|t| k.def(t.0)));
-            let wide = copy(k, block, operand.tiles[0].0, &inside, &mut known);
-            for (v, dim) in &operand.tiles {
-                let wide = *known.get(v).unwrap_or(&wide);
-                widen(k, wide, *dim, self.depth);
+        let (block, result) = (block_of(k, self.start), k.result(self.last.unwrap_or(self.start)));
+        let made = Cursor::before(k, self.start, |c| {
+            let mut args = vec![sum];
+            for operand in &self.operands {
+                inside.extend(operand.tiles.iter().filter_map(|t| c.k.def(t.0)));
+                let wide = copy(c.k, c.block, operand.tiles[0].0, &inside, &mut known);
+                for (v, dim) in &operand.tiles {
+                    widen(c.k, *known.get(v).unwrap_or(&wide), *dim, self.depth);
+                }
+                args.push(wide);
             }
-            args.push(wide);
-        }
-        let result = k.result(self.last.unwrap_or(self.start));
-        let (op, ty, loc) = (k.insts[self.product].op.clone(), k.ty(result), k.insts[self.product].loc);
-        let made = k.append_inst(block, op, &args, &[ty], &[], loc);
-        k.attrs[made] = k.attrs[self.product].clone();
-        let gone = [Some(self.start), self.last];
-        k.blocks[block].insts.extend(behind.into_iter().filter(|&i| !gone.contains(&Some(i))));
-        let made = k.result(made);
+            let made = c.copy(self.product, &args);
+            c.k.result(made)
+        });
+        k.blocks[block].insts.retain(|&i| i != self.start && Some(i) != self.last);
         rename(k, &[(result, made)]);
     }
 }
