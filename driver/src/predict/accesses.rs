@@ -4,7 +4,7 @@
 //!  shared   32 banks of 4 bytes      cycles = different words in the busiest bank, for each group of lanes that moves 128 bytes
 //!  updates  the same banks             cycles = lanes in the busiest bank, also those of one word
 //!  global   sectors of 32 bytes      bytes  = 32 x different sectors
-//!           lines of 128 bytes       cycles = 1.85 x different lines, where that is more than the bytes take (measured)
+//!           lines of 128 bytes       cycles = 1.87 x different lines of a load, where its bytes take less (measured)
 //! ```
 
 use super::patterns::{Number, Patterns};

@@ -34,7 +34,7 @@ pub(super) fn rises(parts: &[Part], interval: u32) -> bool {
 pub(super) fn do_reorder(func: &mut Func<'_>, schedules: &[LoopSchedule]) -> bool {
     let raised: Vec<&LoopSchedule> = schedules
         .iter()
-        .filter(|s| s.extra_stages() == 0 && is_raised(func, s) && !hands_on(func, s.inst))
+        .filter(|s| s.extra_stages() == 0 && is_raised(func, s) && !reads_own_stores(func, s.inst))
         .collect();
     for s in &raised {
         reorder(func, s);
@@ -45,8 +45,9 @@ pub(super) fn do_reorder(func: &mut Func<'_>, schedules: &[LoopSchedule]) -> boo
     !raised.is_empty()
 }
 
-/// Whether a loop's body reads arrays that it writes, in global or in shared memory: the order of a schedule does not know them.
-fn hands_on(func: &Func<'_>, inst: Inst) -> bool {
+/// Whether a loop's body reads arrays that it writes, in global or in shared memory. The graph of an iteration has no edges from
+/// these stores to their loads (`memory`), so the order of its schedule says nothing of them.
+fn reads_own_stores(func: &Func<'_>, inst: Inst) -> bool {
     let all = global_accesses_inside(func, inst);
     let written = |pointer: u32| all.iter().any(|(a, writes)| *writes && a.pointer == pointer);
     all.iter().any(|(a, writes)| !writes && written(a.pointer))
