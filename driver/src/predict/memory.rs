@@ -87,7 +87,7 @@ impl<'l> Memory<'l> {
         let slower = (1.0 + (in_flight / latency / self.rate).powi(3)).cbrt();
         // Of several blocks that ask for the same all wait if they ask at once, and the first if they are far apart: taken
         // is the geometric mean.
-        let waiting = if self.scene.single { share.sqrt() * (slower - 1.0) } else { 0.0 };
+        let waiting = if self.scene.single || !load { share.sqrt() * (slower - 1.0) } else { 0.0 };
         let slowdown = if share > 0.0 { self.scene.slowdown } else { 1.0 };
         let answer = latency * (1.0 + waiting) * slowdown;
         if share > 0.0 {

@@ -353,9 +353,11 @@ fn grid(manifest: &Manifest, multiprocessors: u32, sizes: &Sizes) -> Option<[i64
 /// Blocks that fit beside each other on a multiprocessor: threads, shared memory and registers limit them.
 fn room(scheduled: &Scheduled<'_>, manifest: &Manifest, registers: u32, target: &Target) -> u32 {
     let threads = manifest.block.max(1);
-    let registers = registers.min(target.registers / (scheduled.launch.resident * threads).max(1));
-    let registers = if warplift_sched::divides_registers(scheduled) {
-        target.entry_registers(threads)
+    let beside = scheduled.launch.resident * threads;
+    let registers = registers.min(target.registers / beside.max(1));
+    let registers = if warplift_sched::divides_registers(scheduled) || warplift_sched::has_copiers(scheduled)
+    {
+        target.entry_registers(beside)
     } else {
         registers.saturating_sub(SPARED)
     };
