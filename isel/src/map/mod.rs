@@ -15,6 +15,7 @@
 //!  odd depths ─► padded            pad_depth.rs
 //!  MMA and addition fused          fuse_accumulator.rs
 //!  A and B swapped                 swap_ab.rs
+//!  products ─► blocks of rows      row_blocks.rs
 //!  masks moved into branches       mask_to_branch.rs
 //!  narrow elements widened         widen.rs
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
@@ -73,6 +74,7 @@ mod rearrange_sums;
 mod reduce_carried;
 mod redundant_store_mask;
 mod reroll;
+mod row_blocks;
 mod row_runs;
 mod sentinels;
 mod sink;
@@ -125,6 +127,7 @@ pub use prefetch_scales::do_prefetch_scales;
 pub use rearrange_sums::do_rearrange_sums;
 pub use reduce_carried::do_reduce_carried;
 pub use reroll::do_reroll;
+pub use row_blocks::do_row_blocks;
 pub use row_runs::do_row_runs;
 pub use sink_indices::do_sink_indices;
 pub use sink_transposes::do_sink_transposes;
@@ -133,6 +136,7 @@ pub use split_k::{can_split_k, can_stream_k, do_split_k};
 pub use stage_computed_operands::do_stage_computed_operands;
 pub use strip_mine::do_strip_mine;
 pub use swap_ab::do_swap_ab;
+pub(crate) use terms::Terms;
 pub use tunables::do_tunables;
 pub use widen::do_widen;
 

@@ -35,6 +35,8 @@ pub enum Stops<'a> {
     Nowhere,
     /// Loads.
     Loads,
+    /// Only where neither loads nor products can be narrowed: what is narrowed stays what it was otherwise.
+    Memory,
     /// Certain instructions.
     At(&'a FxHashSet<Inst>),
 }
@@ -42,7 +44,7 @@ pub enum Stops<'a> {
 impl Stops<'_> {
     fn at(self, k: &Kernel, inst: Inst) -> bool {
         match self {
-            Self::Nowhere => false,
+            Self::Nowhere | Self::Memory => false,
             Self::Loads => matches!(k.insts[inst].op, Op::Load),
             Self::At(kept) => kept.contains(&inst),
         }
@@ -126,10 +128,34 @@ impl TilePart<'_> {
                 let back = if usize::from(d) + 1 + back > rank { back - 1 } else { back };
                 args = args.iter().map(|&a| self.of(a, back)).collect();
             }
+            Op::Mma { .. } if self.narrows_products() && back == 1 => {
+                args[..2].iter_mut().for_each(|a| *a = self.of(*a, back));
+            }
+            Op::Trans(ref perm) if self.narrows_products() => {
+                args[0] = self.of(args[0], rank - 1 - usize::from(perm[rank - 1 - back]));
+            }
             _ if keeps_places(&op) => args = args.iter().map(|&a| self.of(a, back)).collect(),
             _ => return None,
         }
-        Some(self.at.inst(op, &args, ty))
+        if !self.narrows_products() {
+            return Some(self.at.inst(op, &args, ty));
+        }
+        let made = self.at.copy(def, &args);
+        let result = self.at.k.result(made);
+        self.at.k.values[result].ty = ty;
+        Some(result)
+    }
+
+    fn narrows_products(&self) -> bool {
+        matches!(self.stops, Stops::Memory)
+    }
+
+    /// The store of the slice, by one of the whole tile, which is this operand of it.
+    pub fn store(&mut self, whole: Inst, value: usize) {
+        let mut args = self.at.k.args(whole).to_vec();
+        args[value] = self.of(args[value], 1);
+        args[value - 2] = self.moved(args[value - 2]);
+        self.at.copy(whole, &args);
     }
 
     /// The index of the slice, from an index of the whole.

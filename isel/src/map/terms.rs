@@ -20,7 +20,7 @@ const FACTORS: usize = 4;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Term {
+pub(crate) enum Term {
     /// A value as it is.
     Leaf(Value),
     /// Products of these factors by their coefficients.
@@ -116,7 +116,7 @@ impl Term {
 }
 
 /// The terms of a kernel's values, some of which are given.
-pub(super) struct Terms<'k> {
+pub(crate) struct Terms<'k> {
     k: &'k Kernel,
     /// Memory that the kernel writes: loads of it are values of their own.
     written: &'k FxHashSet<Value>,

@@ -5,15 +5,17 @@
 //!  for t { store c[i, j], x }             every iteration writes the same place    declined
 //!  store c[i, j], x   store c[i, j], y    the second must win                      declined
 //!  store c[i, j + 0], x   store c[i, j + 64], y     chunks of one tile             fine
+//!  store c[i * 256, j], x   store c[i * 256 + 128, j], y     as far apart, however written     fine
 //!  if p { store c[i, j], x } else { store c[i, j], y }     one of the two          fine
 //!  store p[i], x   last = arrive n[i], k  another block reads what was stored    declined
 //!  acquire   for t { load p[t] }          copies begin behind the acquire        fine
 //!  for t { acquire   load p[t] }          the next copy would run ahead of it    declined
 //! ```
 
-use crate::tiles::{extents, memory, program_order};
+use crate::map::Terms;
+use crate::tiles::{extents, memory, program_order, written};
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
+use warplift_ir::tile::{Block, Inst, Kernel, Op};
 
 /// Why a store must be ordered; `None` if it need not be.
 pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
@@ -128,19 +130,13 @@ fn are_chunks(k: &Kernel, a: Inst, b: Inst) -> bool {
     }
     let same_view = k.args(a).first() == k.args(b).first();
     let [x, y] = [a, b].map(|i| k.args(i).last().map_or_else(Vec::new, |&v| extents(k, v)));
-    let dims = x.iter().zip(&y).enumerate();
+    let written = written(k);
+    let mut terms = Terms::new(k, &written);
+    let mut distance = |d: usize| {
+        let [from, to] = [a, b].map(|i| terms.of(k.args(i)[1 + d]));
+        to?.plus(&from?, -1).constant().map(i64::from)
+    };
+    let mut dims = x.iter().zip(&y).enumerate();
     same_view
-        && dims.into_iter().any(|(d, (&x, &y))| {
-            let [(base, from), (other, to)] = [a, b].map(|i| offset(k, k.args(i)[1 + d]));
-            base == other && (from + i64::from(x) <= to || to + i64::from(y) <= from)
-        })
-}
-
-/// An index as `base + constant`.
-fn offset(k: &Kernel, v: Value) -> (Value, i64) {
-    let sum = k.def(v).map(|def| (&k.insts[def].op, k.args(def)));
-    match sum {
-        Some((Op::Binary(BinOp::Add), &[base, by])) => k.int_const(by).map_or((v, 0), |by| (base, by)),
-        _ => (v, 0),
-    }
+        && dims.any(|(d, (&x, &y))| distance(d).is_some_and(|by| by >= i64::from(x) || -by >= i64::from(y)))
 }
