@@ -62,6 +62,13 @@ pub(crate) fn swizzle_span(bytes: u32) -> Option<u32> {
     [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
 }
 
+/// The bytes to which rows that no swizzle divides are padded: the widest span that adds a quarter at most, or the narrowest.
+/// Such rows begin anywhere within lines of memory, where each narrow box takes a line of its own.
+pub(crate) fn padded_row(bytes: u32) -> u32 {
+    let wide = [128, 64].map(|s| bytes.next_multiple_of(s)).into_iter().find(|to| to - bytes <= bytes / 4);
+    wide.unwrap_or_else(|| bytes.next_multiple_of(32))
+}
+
 /// Whether the mapping asks for plain loads: threads load the tile from global memory themselves, unless the plan
 /// finds a better way.
 pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {

@@ -12,7 +12,7 @@
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  tiles summed up ─► sums         reduce_carried.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs, sink_transposes.rs
-//!  odd depths ─► padded            pad_depth.rs
+//!  odd depths, columns ─► padded   pad_depth.rs, pad_columns.rs
 //!  MMA and addition fused          fuse_accumulator.rs
 //!  A and B swapped                 swap_ab.rs
 //!  products ─► blocks of rows      row_blocks.rs
@@ -60,6 +60,7 @@ mod loops;
 mod mask_to_branch;
 mod mma_variant;
 mod narrow_indices;
+mod pad_columns;
 mod pad_depth;
 mod paired_raster;
 mod passes;
@@ -118,6 +119,7 @@ pub use k_blocks::do_k_blocks;
 pub use mask_to_branch::do_mask_to_branch;
 pub use mma_variant::do_mma_variant;
 pub use narrow_indices::do_narrow_indices;
+pub use pad_columns::do_pad_columns;
 pub use pad_depth::do_pad_depth;
 pub use passes::{MapPass, PASSES, do_map};
 pub use persist::do_persist;

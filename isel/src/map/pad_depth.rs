@@ -1,10 +1,11 @@
-//! Depths that tensor cores have no step for are padded with zeros. Heads of 40 or 72 halves are read as 48 or 80: what
-//! lies past the end of the array's rows is its fill.
+//! Depths that tensor cores have no step for are padded with zeros. Heads of 40 or 72 halves are read as 48 or 80, those of
+//! 104 as 128, which wide swizzles divide: what lies past the end of the array's rows is its fill.
 //!
 //! ```text
 //!  view q : f16[n, 40]    load q[i, 0] : f16[64, 40]     ─►     load q[i, 0] : f16[64, 48]
 //! ```
 
+use crate::operand::padded_row;
 use crate::window::Window;
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Dim, Inst, Kernel, Op, Shape, Type, Value};
@@ -19,12 +20,14 @@ pub fn do_pad_depth(k: &mut Kernel) {
     for product in k.insts.keys().filter(|&i| matches!(k.insts[i].op, Op::Mma { .. })).collect::<Vec<_>>() {
         let sides = [1, 2].map(|side| Padded::of(k, &uses, product, side));
         if let [Some(a), Some(b)] = sides {
-            [a, b].iter().for_each(|p| p.pad(k));
+            let depth = a.depth.max(b.depth);
+            [a, b].iter().for_each(|p| p.pad(k, depth));
         }
     }
 }
 
-/// An operand that is padded along the depth: the tiles from the operand to its load, and the depth's dimension in each.
+/// An operand that is padded along the depth: the tiles from the operand to its load, the depth's dimension in each, and the
+/// depth it should have.
 struct Padded {
     tiles: Vec<(Value, usize)>,
     depth: u32,
@@ -47,25 +50,33 @@ impl Padded {
         };
         let Type::Tile(elem, shape) = k.ty(v) else { return None };
         let extent = shape.extents()?.get(dim).copied()?;
-        let depth = extent.next_multiple_of(STEP_BITS / elem.bits());
-        (depth > extent && ends_there(k, load, dim, extent)).then_some(Self { tiles, depth })
+        let bits = elem.bits();
+        let depth = match Window::of(k, k.args(load)[0])?.unit(k) == Some(dim) {
+            true => padded_row((extent * bits).div_ceil(8)) * 8 / bits,
+            false => extent.next_multiple_of(STEP_BITS / bits),
+        };
+        let odd = !extent.is_multiple_of(STEP_BITS / bits);
+        (odd && ends_there(k, load, dim, extent)).then_some(Self { tiles, depth })
     }
 
-    fn pad(&self, k: &mut Kernel) {
-        for &(v, dim) in &self.tiles {
-            let Type::Tile(elem, shape) = k.ty(v) else { continue };
-            let mut dims = shape.dims().to_vec();
-            dims[dim] = Dim::new(self.depth);
-            if let Some(shape) = Shape::new(&dims) {
-                k.values[v].ty = Type::Tile(elem, shape);
-            }
-        }
+    fn pad(&self, k: &mut Kernel, depth: u32) {
+        self.tiles.iter().for_each(|&(v, dim)| set_extent(k, v, dim, depth));
     }
 }
 
-/// Whether a load ends where its view ends along a dimension, which is filled with zeros from there on.
-fn ends_there(k: &Kernel, load: Inst, dim: usize, extent: u32) -> bool {
-    let args = k.args(load);
+/// Gives a dimension of a tile another extent.
+pub(super) fn set_extent(k: &mut Kernel, v: Value, dim: usize, extent: u32) {
+    let Type::Tile(elem, shape) = k.ty(v) else { return };
+    let mut dims = shape.dims().to_vec();
+    dims[dim] = Dim::new(extent);
+    if let Some(shape) = Shape::new(&dims) {
+        k.values[v].ty = Type::Tile(elem, shape);
+    }
+}
+
+/// Whether a load or a store ends where its view ends along a dimension, which is filled with zeros from there on.
+pub(super) fn ends_there(k: &Kernel, access: Inst, dim: usize, extent: u32) -> bool {
+    let args = k.args(access);
     let ends = |w: Window| {
         let whole = w.kept.get(dim).map(|&d| w.extent(k, d))?;
         let end = k.int_const(*args.get(1 + dim)?)?.checked_add(extent.into())?;

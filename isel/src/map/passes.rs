@@ -102,6 +102,9 @@ pub const PASSES: &[MapPass] = &[
     each!("pad_depth", "pads depths that tensor cores have no step for with zeros", |v, _| {
         do_pad_depth(&mut v.kernel)
     }),
+    each!("pad_columns", "pads right operands' columns that no swizzle divides", |v, _| {
+        do_pad_columns(&mut v.kernel)
+    }),
     each!("fuse_accumulator", "moves sums into the products that feed them", |v, _| {
         do_fuse_accumulator(&mut v.kernel)
     }),

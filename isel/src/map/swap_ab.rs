@@ -19,6 +19,7 @@ use super::mma_variant::consumers;
 use crate::boxes::is_box;
 use crate::tiles::has_products;
 use class::Classes;
+pub(super) use class::tied;
 use warplift_ir::tile::{Inst, InstData, Kernel, Mapping, Op, Products, Value};
 
 /// Limit on the classes that are tried: `n` classes are `2^n` choices.

@@ -73,8 +73,8 @@ impl Classes {
     }
 }
 
-/// Operands and results of an instruction that share one orientation.
-fn tied(k: &Kernel, inst: Inst) -> Vec<Vec<Value>> {
+/// Operands and results of an instruction that share one orientation, group by group.
+pub fn tied(k: &Kernel, inst: Inst) -> Vec<Vec<Value>> {
     let data = &k.insts[inst];
     let (args, results) = (k.args(inst), k.results(inst));
     match data.op {

@@ -1,0 +1,83 @@
+//! Right operands whose rows no swizzle divides, in several texts: as emitted, in the simulator against the interpreter. What
+//! ends with its array takes as many copies as a tile of wider rows.
+
+use warplift_golden::described::check;
+
+/// A product of probabilities and values over heads of `d` columns, with `result` stored and tiles of `tile` columns.
+fn text(d: u32, tile: u32, views: &str, result: &str) -> String {
+    format!(
+        "kernel values(p: ptr<f16> align 16, v: ptr<f16> align 16, r: ptr<f16> align 16, o: ptr<f16> align 16,
+                       m: i32, keys: i32 % 8, heads: i32) {{
+            const D = {d}, T = {tile}
+            grid cdiv(m, 64), heads
+            i, head = block_index
+            gp = view p : f16[m, keys]
+            {views}
+            none = full 0.0 : f32[64, T]
+            acc, l = for t in 0..cdiv(keys, 64) carry a = none, l0 = full 0.0 : f32[64] {{
+                tp = load gp[i*64, t*64] : f16[64, 64]
+                scaled = a * 0.5
+                b = mma scaled, tp, load gv[t*64, 0] : f16[64, T]
+                yield b, l0 + reduce_sum(cast(tp, f32), 1)
+            }}
+            {result}
+        }}
+        mapping values {{ for t: pipeline 2, producers 1, consumers 1  kernel: persistent }}"
+    )
+}
+
+const HEADS: &str = "all_v = view v : f16[keys, heads, D]  gv = subview all_v[_, head, _]
+    all_r = view r : f16[m, heads, D]  gr = subview all_r[_, head, _]
+    all_o = view o : f16[m, heads, D]  go = subview all_o[_, head, _]";
+const STORE: &str = "store go[i*64, 0], cast(acc * 0.25, f16)";
+
+/// Tensor copies that load, where the text is right in all orders.
+fn loads(text: &str) -> usize {
+    let sizes = [("m", 70), ("keys", 136), ("heads", 2)];
+    let copies = |l: &&str| l.contains("cp.async.bulk.tensor") && l.contains(".shared::cluster.global");
+    check(text, &sizes, &[""]).lines().filter(copies).count()
+}
+
+#[test]
+fn columns_that_end_with_their_array_are_padded() {
+    for (d, wide) in [(24, 32), (40, 48), (72, 80), (88, 96), (104, 128), (120, 128), (136, 160)] {
+        assert_eq!(loads(&text(d, d, HEADS, STORE)), loads(&text(d, wide, HEADS, STORE)), "{d}");
+    }
+}
+
+#[test]
+fn what_is_made_of_the_columns_may_be_many_things() {
+    let padded = loads(&text(72, 72, HEADS, STORE));
+    for result in [
+        "store go[i*64, 0], cast(acc * expand_dims(rcp(1.0 + abs(l)), 1), f16)",
+        "store go[i*64, 0], cast(acc, f16) + load gr[i*64, 0] : f16[64, T]",
+        "x = if m > 3 { yield acc } else { yield acc + 1.0 }  store go[i*64, 0], cast(x, f16)",
+        "y = for n in 0..3 carry x = acc { yield x * 0.5 + cast(n, f32) }  store go[i*64, 0], cast(y, f16)",
+        "c = iota 1 : i32[64, T]  store go[i*64, 0], cast(select(c < 70, acc, 3.0), f16)",
+        "store go[i*64, 0], cast(acc - expand_dims(reduce_max(acc, 0), 0), f16)",
+        "store go[i*64, 0], cast(trans(trans(acc) + 1.0), f16)",
+        "store go[i*64, 0], cast(acc + expand_dims(cast(iota 0 : i32[T], f32), 0), f16)",
+    ] {
+        assert!(loads(&text(72, 72, HEADS, result)) >= padded, "{result}");
+    }
+}
+
+/// Sums along the columns, parts of them, and columns that others follow in memory: the results tell.
+#[test]
+fn columns_that_are_needed_as_they_are_stay() {
+    for result in [
+        "store go[i*64, 0], cast(acc - expand_dims(reduce_max(acc, 1), 1), f16)",
+        "store go[i*64, 0], cast(acc + expand_dims(reduce_sum(exp(acc * 0.01), 1), 1), f16)",
+        "store go[i*64, 0], cast(slice(acc, [0, 0]) : f32[64, 8], f16)",
+        "store go[i*64, 0], cast(reshape (reshape acc : f32[64, 9, 8]) : f32[64, T], f16)",
+        "store go[i*64, 8], cast(acc, f16)",
+    ] {
+        loads(&text(72, 72, HEADS, result));
+    }
+    let rows = "gv0 = view v : f16[keys, heads * D]  gr = view r : f16[m, heads * D]
+        gv1 = view v : f16[keys, heads, D]  gv = subview gv1[_, head, _]  go = view o : f16[m, heads * D]";
+    loads(&text(72, 72, rows, "store go[i*64, head*D], cast(acc, f16)"));
+    let part = "gv1 = view v : f16[keys, heads, 80]  gv = subview gv1[_, head, _]
+        all_o = view o : f16[m, heads, D]  go = subview all_o[_, head, _]";
+    loads(&text(72, 72, part, STORE));
+}
