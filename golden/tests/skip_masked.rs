@@ -69,7 +69,11 @@ fn made((kernel, mapping): &(Kernel, Mapping), disable: &[Feature]) -> Compiled 
 
 /// Whether the loop of a text is shorter with the feature. Its results are checked with it.
 fn is_shorter(t: Text) -> bool {
-    let case = parsed(&text(t));
+    is_shorter_text(&text(t))
+}
+
+fn is_shorter_text(text: &str) -> bool {
+    let case = parsed(text);
     let made_short = made(&case, &[]);
     for (queries, keys, width) in [(130, 200, 70), (200, 130, 10), (1, 300, 1), (65, 64, 64)] {
         let sizes = [("queries", queries), ("keys", keys), ("width", width)];
@@ -80,7 +84,7 @@ fn is_shorter(t: Text) -> bool {
             let (have, report) = run.unwrap_or_else(|e| panic!("{sizes:?} {order:?}: {e}"));
             assert!(report.hazards.is_empty(), "{sizes:?} {order:?}: {:?}", report.hazards);
             let off = problem.difference_beyond(&have, TOLERANCE);
-            assert_eq!(off, None, "{sizes:?} {order:?}: {}", t.scores);
+            assert_eq!(off, None, "{sizes:?} {order:?}: {text}");
         }
     }
     is_changed(&case)
@@ -133,4 +137,48 @@ fn other_masks_and_loops_stay() {
     // A row without keys in the first block stays NaN in this text.
     let window = Text { scores: "select(column > row - width, s, -inf)", low: "-inf", ..PLAIN };
     assert!(!is_changed(&parsed(&text(window))));
+}
+
+#[test]
+fn magnitudes_extremes_and_equality_bound_masks() {
+    for mask in [
+        "abs(row - column) <= width",
+        "width >= abs(column - row)",
+        "column <= min(row, keys - 3)",
+        "column < max(row - width, 5)",
+        "(column >= min(max(row - width, 0), keys - 2*width - 1)) & (column <= min(max(row - width, 0), keys - 2*width - 1) + 2*width)",
+        "column == row",
+        "!(column != row + 3)",
+    ] {
+        let scores: &str = Box::leak(format!("select({mask}, s, -inf)").into_boxed_str());
+        assert!(is_shorter(Text { scores, ..PLAIN }), "{mask}");
+    }
+    for mask in
+        ["abs(row - column) > width", "column != row", "abs(row - column) % 7 < 3", "abs(column) >= 0"]
+    {
+        let scores: &str = Box::leak(format!("select({mask}, s, -inf)").into_boxed_str());
+        assert!(!is_shorter(Text { scores, ..PLAIN }), "{mask}");
+    }
+}
+
+/// A finite mask leaves nothing where the powers are zeroed too, and maxima never fall below it.
+#[test]
+fn zeroed_powers_leave_nothing_where_maxima_start_at_the_mask() {
+    let plain = "p = exp2(x - expand_dims(base, 1))";
+    let (times, select) = (
+        "p = exp2(x - expand_dims(base, 1)) * cast(column <= row, f32)",
+        "p = select(column <= row, exp2(x - expand_dims(base, 1)), 0.0)",
+    );
+    let scores = "select(column <= row, s * 0.5, -1.0e30)";
+    for (powers, scores, low, shorter) in [
+        (times, scores, "-1.0e30", true),
+        (select, scores, "-1.0e30", true),
+        (select, scores, "-1.0e20", true),
+        (select, "select(column <= row, s * 0.5, -1.0e4)", "-1.0e30", false),
+        (select, "select(column <= row, s * 0.5, -1.0e4)", "-10.0", true),
+        (plain, scores, "-1.0e30", false),
+    ] {
+        let text = text(Text { scores, low, ..PLAIN }).replace(plain, powers);
+        assert_eq!(is_shorter_text(&text), shorter, "{text}");
+    }
 }

@@ -525,6 +525,6 @@ fn place(k: &Kernel, inst: Inst) -> (Block, usize) {
 }
 
 /// The instruction that a block is of.
-fn owner(k: &Kernel, block: Block) -> Option<Inst> {
+pub(super) fn owner(k: &Kernel, block: Block) -> Option<Inst> {
     k.insts.keys().find(|&i| k.insts[i].blocks.contains(&block))
 }

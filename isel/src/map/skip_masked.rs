@@ -13,6 +13,8 @@
 //! scores are positive, that indices do not wrap around, and, where maxima start at -inf, that each row sees something in the
 //! first iteration. If not, the loop runs as it is written.
 //!
+//! Sides of comparisons that are extremes or magnitudes are taken apart (`spread`).
+//!
 //! A branch whose other side only hands the carried values on is asked in the same way.
 //!
 //! The product of a mask's zeros and what is loaded counts as zero, also where an infinity or a NaN is loaded.
@@ -21,19 +23,21 @@ mod bounds;
 mod edge;
 mod iteration;
 mod known;
+mod least;
+mod spread;
 
 use super::drop_unused::do_drop_unused;
 use super::loops::{body, carried};
 use crate::feature::Ways;
 use crate::tiles::{constant, program_order, written};
-use edge::{Asked, Edge, Side};
+use edge::{Asked, Case, Edge, Side};
 use iteration::Iteration;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
 /// A comparison, its result, and where it has it.
-type Held = (Inst, bool, Edge);
+type Held = (Inst, bool, Case);
 
 /// Shortens the loops of a kernel. Returns whether there were any. Tunables may be open.
 pub fn do_skip_masked(k: &mut Kernel, ways: Ways) -> bool {
@@ -56,6 +60,8 @@ struct Skip {
     side: Side,
     /// All of them hold in these iterations.
     edges: Vec<Edge>,
+    /// Sums whose parts must not wrap around.
+    narrow: Vec<Edge>,
     /// Scalars that must be greater than zero for it.
     positive: Vec<Value>,
     /// What each row must see in the first iteration, if anything.
@@ -90,16 +96,17 @@ fn skips(k: &Kernel, looped: Inst) -> Vec<Skip> {
     let mut left: Vec<Held> = Vec::new();
     for inst in comparisons(k, looped) {
         for truth in [false, true] {
-            let Some(edge) = asked.edge(inst, truth) else { continue };
-            match skip(k, looped, &mut asked, &[(inst, truth, edge.clone())]) {
-                Some(skip) => found.push(skip),
-                None => left.push((inst, truth, edge)),
+            for case in asked.cases(inst, truth) {
+                match skip(k, looped, &mut asked, &[(inst, truth, case.clone())]) {
+                    Some(skip) => found.push(skip),
+                    None => left.push((inst, truth, case)),
+                }
             }
         }
     }
     // A mask of `or` leaves nothing where no condition holds.
     for side in [Side::Front, Side::Back] {
-        let all: Vec<_> = left.iter().filter(|(_, _, e)| e.side == side).cloned().collect();
+        let all: Vec<_> = left.iter().filter(|(_, _, c)| c.side == side).cloned().collect();
         let once: FxHashSet<Inst> = all.iter().map(|(inst, ..)| *inst).collect();
         if all.len() > 1 && once.len() == all.len() {
             found.extend(skip(k, looped, &mut asked, &all));
@@ -108,8 +115,8 @@ fn skips(k: &Kernel, looped: Inst) -> Vec<Skip> {
     found
 }
 
-/// The iterations in which these comparisons have one result, if the loop need not run them. Only minus infinity leaves nothing: a
-/// large negative number does not where rows see nothing else, or where factors are small.
+/// The iterations in which these comparisons have one result, if the loop need not run them. A large negative number is no minus
+/// infinity: it leaves something where rows see nothing else, or where factors are small, unless the powers are zeroed too.
 fn skip(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Option<Skip> {
     let results: Vec<(Value, bool)> = held.iter().map(|&(i, truth, _)| (k.result(i), truth)).collect();
     let side = held.first()?.2.side;
@@ -128,6 +135,7 @@ fn skip(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Optio
             (stays.then_some(later)?, seen)
         }
     };
-    let edges = held.iter().map(|(_, _, e)| e.clone()).collect();
-    Some(Skip { side, edges, positive: iteration.into_positive(), seen })
+    let all = |of: fn(&Case) -> &Vec<Edge>| held.iter().flat_map(|(_, _, c)| of(c)).cloned().collect();
+    let (edges, narrow) = (all(|c| &c.edges), all(|c| &c.narrow));
+    Some(Skip { side, edges, narrow, positive: iteration.into_positive(), seen })
 }

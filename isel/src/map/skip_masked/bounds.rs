@@ -108,7 +108,7 @@ impl Front<'_, '_> {
 
     /// Whether the iterations may be left out.
     fn sure(&mut self, skip: &Skip) -> Value {
-        let mut all: Vec<Value> = skip.edges.iter().chain(&skip.seen).map(|e| self.is_narrow(e)).collect();
+        let mut all: Vec<Value> = skip.narrow.iter().chain(&skip.seen).map(|e| self.is_narrow(e)).collect();
         for edge in &skip.seen {
             let sum = self.at_start(edge);
             let zero = self.c.inst(Op::Int(0), &[], WIDE);

@@ -5,10 +5,10 @@
 //!  column + t*BN > row + i*BM - w  false everywhere:   BM i - w - BN t - (BN - 1) >= 0     before some t: the front
 //! ```
 
+use super::spread::{self, Difference};
 use crate::facts::is_never_negative;
-use crate::map::elements::{element, place};
+use crate::map::elements::place;
 use crate::map::loops::body;
-use crate::map::mask_to_branch::ordered;
 use crate::map::terms::{Term, Terms};
 use crate::tiles::constant;
 use rustc_hash::FxHashSet;
@@ -37,6 +37,15 @@ pub(super) struct Edge {
     pub reach: i64,
 }
 
+/// Iterations in which a comparison has one result: all of the sums are greater than zero.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub side: Side,
+    pub edges: Vec<Edge>,
+    /// Sums whose parts must not wrap around: those of all cases.
+    pub narrow: Vec<Edge>,
+}
+
 /// A loop whose comparisons are asked.
 pub(super) struct Asked<'k> {
     k: &'k Kernel,
@@ -58,13 +67,21 @@ impl<'k> Asked<'k> {
         self.k.blocks[body(self.k, self.looped)].params[0]
     }
 
-    /// Where a comparison of tiles has a result for all elements.
-    pub fn edge(&mut self, inst: Inst, truth: bool) -> Option<Edge> {
+    /// Where a comparison of tiles has a result for all elements: in each of these cases, which may be of several sums.
+    pub fn cases(&mut self, inst: Inst, truth: bool) -> Vec<Case> {
         let (low, step) = (self.k.args(self.looped)[0], self.k.args(self.looped)[2]);
         let upwards = self.k.int_const(step).is_some_and(|s| s > 0) || self.is_extent(step);
-        let edge =
-            (upwards && is_never_negative(self.k, low)).then(|| self.sum(inst, truth, &|_, c| c < 0))??;
-        (!self.is_vain(&edge)).then_some(edge)
+        if !upwards || !is_never_negative(self.k, low) {
+            return Vec::new();
+        }
+        let cases: Option<Vec<Vec<Edge>>> = (spread::cases(self.k, &mut self.terms, inst, truth).iter())
+            .map(|all| all.iter().map(|s| self.sum(inst, s, &|_, c| c < 0)).collect())
+            .collect();
+        let cases = cases.unwrap_or_default();
+        let narrow: Vec<Edge> = cases.iter().flatten().cloned().collect();
+        let one_side = |edges: &Vec<Edge>| edges.iter().all(|e| e.side == edges[0].side && !self.is_vain(e));
+        let kept = cases.iter().filter(|edges| !edges.is_empty() && one_side(edges));
+        kept.map(|edges| Case { side: edges[0].side, edges: edges.clone(), narrow: narrow.clone() }).collect()
     }
 
     /// Whether it certainly never holds: the loop ends where the mask does, or nothing in the sum is positive.
@@ -93,19 +110,14 @@ impl<'k> Asked<'k> {
     }
 
     /// The sum that says so. `last`: whether the last place along a dimension is taken, by the coefficient of the place.
-    fn sum(&mut self, inst: Inst, truth: bool, last: &dyn Fn(usize, i64) -> bool) -> Option<Edge> {
+    fn sum(&mut self, inst: Inst, of: &Difference, last: &dyn Fn(usize, i64) -> bool) -> Option<Edge> {
         let k = self.k;
-        let (Op::Compare(cmp), &[x, y]) = (&k.insts[inst].op, k.args(inst)) else { return None };
-        let (greater, less, strict) = ordered(*cmp, [x, y], truth)?;
         let extents = k.ty(k.result(inst)).shape().map_or(Vec::new(), |s| s.dims().to_vec());
-        let dims: Vec<usize> = (0..extents.len()).collect();
-        let x = element(k, &mut self.terms, greater, &dims)?;
-        let y = element(k, &mut self.terms, less, &dims)?;
-        let sum = x.plus(&y, -1).plus(&Term::int(i32::from(!strict)), 1);
-        let places: Vec<Rc<Term>> = dims.iter().map(|&d| place(d)).collect();
-        if share_products(&x, &y) {
+        let places: Vec<Rc<Term>> = (0..extents.len()).map(place).collect();
+        if share_products(&of.greater, &of.less) {
             return None;
         }
+        let sum = of.greater.plus(&of.less, -1).plus(&Term::int(i32::from(!of.strict)), 1);
         let counter = Rc::new(Term::Leaf(self.counter()));
         let mut edge = Edge {
             side: Side::Front,
@@ -248,7 +260,11 @@ impl<'k> Asked<'k> {
             (Op::Compare(_), _) => {
                 let (column, end) = at;
                 let wrong = std::cell::Cell::new(false);
-                let edge = self.sum(def, wanted, &|d, c| {
+                let cases = spread::cases(k, &mut self.terms, def, wanted);
+                let [[difference]] = &cases.iter().map(|c| &c[..]).collect::<Vec<_>>()[..] else {
+                    return None;
+                };
+                let edge = self.sum(def, difference, &|d, c| {
                     wrong.set(wrong.get() || d == column && (c > 0) != end);
                     if d == column { end } else { c < 0 }
                 });

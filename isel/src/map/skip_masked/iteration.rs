@@ -9,6 +9,7 @@
 //! What the iteration loads and multiplies is taken to be finite, see "Masks" in the language.
 
 use super::known::{Known, Sum};
+use super::least::is_at_least;
 use crate::tiles::constant;
 use rustc_hash::FxHashMap;
 use std::f64::consts::{LN_2, LOG2_E};
@@ -272,10 +273,20 @@ impl<'k> Iteration<'k> {
             (x, y) if x.equals(y) => x.clone(),
             (Known::Finite(_), Known::Finite(_)) => match (x.as_number(), y.as_number()) {
                 (Some(a), Some(b)) => Known::number(if greatest { a.max(b) } else { a.min(b) }),
+                (None, Some(b)) if greatest && self.is_at_least(x, b) => x.clone(),
+                (Some(a), None) if greatest && self.is_at_least(y, a) => y.clone(),
                 _ => self.fresh(result),
             },
             _ => Known::Nothing,
         }
+    }
+
+    /// Whether all elements of a value are certainly at least a number.
+    fn is_at_least(&self, x: &Known, number: f64) -> bool {
+        let Known::Finite(sum) = x else { return false };
+        let one = sum.product().filter(|&(atoms, c)| atoms.len() == 1 && c == 1.0);
+        let atom = one.map(|(atoms, _)| &self.atoms[atoms[0]]);
+        matches!(atom, Some(&Atom::Value(v)) if is_at_least(self.k, v, number))
     }
 
     fn product(&mut self, x: &Known, y: &Known, result: Value) -> Known {
