@@ -167,3 +167,36 @@ fn scalars_of_64_bits_beside_tiles() {
         }
     }
 }
+
+/// Masks of keys as frameworks have them: 64-bit numbers come by tensor copies beside the operands.
+#[test]
+fn masks_of_64_bits_come_by_tensor_copies() {
+    for (elem, mask) in [("i64", "x != 0"), ("u64", "x == 1"), ("i64", "x > -2")] {
+        let text = format!(
+            "kernel masked(a: ptr<f16> align 16, b: ptr<f16> align 16, mask: ptr<{elem}> align 16, c: ptr<f32> align 16,
+                           m: i32, n: i32, k: i32 % 8) {{
+                grid cdiv(m, 64)
+                ga = view a : f16[m, k]  gb = view b : f16[n, k]  gm = view mask : {elem}[n]  gc = view c : f32[m]
+                i = block_index
+                ta = load ga[i*64, 0] : f16[64, 64]
+                low = full -1000.0 : f32[64]
+                zero = full 0.0 : f32[64, 64]
+                most = for t in 0..cdiv(n, 64) carry m0 = low {{
+                    s = mma zero, ta, trans(load gb[t*64, 0] : f16[64, 64])
+                    x = load gm[t*64] : {elem}[64]
+                    seen = {mask}
+                    yield max(m0, reduce_max(select(expand_dims(seen, 0), s, -500.0), 1))
+                }}
+                store gc[i*64], most
+            }}
+            mapping masked {{ for t: pipeline 2, producers 1, consumers 1 }}"
+        );
+        let ptx = warplift_golden::described::check(
+            &text,
+            &[("m", 70), ("n", 136), ("k", 40)],
+            &["mask=ints:0..2", ""],
+        );
+        let copies = ptx.lines().filter(|l| l.contains("cp.async.bulk.tensor.1d")).count();
+        assert_eq!(copies, 1, "{elem} {mask}");
+    }
+}

@@ -487,6 +487,8 @@ fn tma_type(elem: Elem) -> Option<&'static str> {
         Elem::F64 => "f64",
         Elem::Int(32) => "i32",
         Elem::Uint(32) => "u32",
+        Elem::Int(64) => "i64",
+        Elem::Uint(64) => "u64",
         _ if elem.bits() == 8 => "u8",
         _ => return None,
     })
