@@ -149,13 +149,21 @@ fn magnitudes_extremes_and_equality_bound_masks() {
         "(column >= min(max(row - width, 0), keys - 2*width - 1)) & (column <= min(max(row - width, 0), keys - 2*width - 1) + 2*width)",
         "column == row",
         "!(column != row + 3)",
+        "row / 32 == column / 32",
+        "(row >> 5) >= (column >> 5)",
+        "expand_dims(((iota 0 : i32[64]) + i*64) / 48, 1) == column / 48",
     ] {
         let scores: &str = Box::leak(format!("select({mask}, s, -inf)").into_boxed_str());
         assert!(is_shorter(Text { scores, ..PLAIN }), "{mask}");
     }
-    for mask in
-        ["abs(row - column) > width", "column != row", "abs(row - column) % 7 < 3", "abs(column) >= 0"]
-    {
+    for mask in [
+        "abs(row - column) > width",
+        "column != row",
+        "abs(row - column) % 7 < 3",
+        "abs(column) >= 0",
+        "(row - 100) / 32 == column / 32",
+        "row / 32 == column / 16",
+    ] {
         let scores: &str = Box::leak(format!("select({mask}, s, -inf)").into_boxed_str());
         assert!(!is_shorter(Text { scores, ..PLAIN }), "{mask}");
     }

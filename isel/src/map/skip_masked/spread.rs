@@ -5,11 +5,14 @@
 //!  column < max(row - w, 0) is true    where   row - w > column,  or  0 > column
 //!  column < min(row, last)  is true    where   row > column  and  last > column
 //!  a == b                   is false   where   a > b,  or  b > a
+//!  row / c > column / c     is true    where   row - (c - 1) > column
 //! ```
 
-use crate::map::elements::{element, without};
+use crate::facts::is_never_negative;
+use crate::map::elements::{element, place, without};
 use crate::map::mask_to_branch::ordered;
 use crate::map::terms::{Term, Terms};
+use crate::tiles::constant;
 use std::rc::Rc;
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, UnOp, Value};
 
@@ -33,6 +36,11 @@ pub(super) fn cases(k: &Kernel, terms: &mut Terms<'_>, inst: Inst, truth: bool) 
     let dims: Vec<usize> = (0..k.ty(k.result(inst)).shape().map_or(0, |s| s.rank())).collect();
     let mut found = Vec::new();
     for (greater, less, strict) in orders(*cmp, [x, y], truth) {
+        if let Some(difference) = (Spread { k, terms: &mut *terms }).quotients([greater, less], &dims, strict)
+        {
+            found.push(vec![difference]);
+            continue;
+        }
         let mut side = |v, above| Spread { k, terms: &mut *terms }.of(v, &dims, above);
         let (Some(above), Some(below)) = (side(greater, true), side(less, false)) else { return Vec::new() };
         let all = above.iter().flat_map(|a| below.iter().map(move |b| (a, b)));
@@ -58,6 +66,30 @@ struct Spread<'a, 'k> {
 }
 
 impl Spread<'_, '_> {
+    /// What makes a quotient greater than another one by the same number. Those of negative numbers are rounded up, and none
+    /// are known.
+    fn quotients(&mut self, [greater, less]: [Value; 2], dims: &[usize], strict: bool) -> Option<Difference> {
+        let k = self.k;
+        let (x, y) = (quotient(k, greater, dims)?, quotient(k, less, dims)?);
+        if (x.by, x.down) != (y.by, y.down) {
+            return None;
+        }
+        let [a, b] = [&x, &y].map(|q| element(k, self.terms, q.of, &q.dims));
+        let (a, b) = (a?, b?);
+        let known = x.down || [&a, &b].iter().all(|t| self.is_never_negative(t, dims));
+        let more = if strict { x.by - 1 } else { 0 };
+        known.then(|| Difference { greater: a.plus(&Term::int(more), -1), less: b, strict })
+    }
+
+    /// Whether a sum is of places and of other numbers that are never negative.
+    fn is_never_negative(&self, term: &Rc<Term>, dims: &[usize]) -> bool {
+        let natural = |f: &Rc<Term>| {
+            let value = || self.terms.value_among(f, |_| true);
+            dims.iter().any(|&d| place(d) == *f) || value().is_some_and(|v| is_never_negative(self.k, v))
+        };
+        term.products().iter().all(|(factors, &c)| c > 0 && factors.iter().all(natural))
+    }
+
     /// The cases of an element of a tile; `above`: of what it must be greater than, not less.
     fn of(&mut self, v: Value, dims: &[usize], above: bool) -> Option<Cases> {
         let k = self.k;
@@ -91,6 +123,29 @@ impl Spread<'_, '_> {
         };
         (cases.len() <= MOST && cases.iter().all(|c| c.len() <= MOST)).then_some(cases)
     }
+}
+
+/// A quotient by a number, rounded down or toward zero.
+struct Quotient {
+    of: Value,
+    dims: Vec<usize>,
+    by: i32,
+    down: bool,
+}
+
+/// The quotient that a tile repeats.
+fn quotient(k: &Kernel, v: Value, dims: &[usize]) -> Option<Quotient> {
+    let def = k.def(v)?;
+    let args = k.args(def);
+    let number = || constant(k, args[1]).map(|c| c as i32);
+    let (by, down) = match k.insts[def].op {
+        Op::Broadcast => return quotient(k, args[0], dims),
+        Op::ExpandDims(d) => return quotient(k, args[0], &without(dims, d.into())),
+        Op::Binary(BinOp::Div) => (number()?, false),
+        Op::Binary(BinOp::Shr) => (1 << number().filter(|s| (0..31).contains(s))?, true),
+        _ => return None,
+    };
+    (by > 0).then(|| Quotient { of: args[0], dims: dims.to_vec(), by, down })
 }
 
 /// Cases of two parts.
