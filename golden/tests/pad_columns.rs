@@ -81,3 +81,48 @@ fn columns_that_are_needed_as_they_are_stay() {
         all_o = view o : f16[m, heads, D]  go = subview all_o[_, head, _]";
     loads(&text(72, 72, part, STORE));
 }
+
+/// Scores of 70 queries over heads of 72 columns: `body` makes the tile that is stored.
+fn scores(body: &str) -> String {
+    format!(
+        "kernel scores(q: ptr<f16> align 16, k: ptr<f16> align 16, v: ptr<f16> align 16, o: ptr<f16> align 16,
+                       m: i32, keys: i32, heads: i32) {{
+            const D = 72
+            grid cdiv(m, 64), heads
+            i, head = block_index
+            all_q = view q : f16[m, heads, D]     gq = subview all_q[_, head, _]
+            all_k = view k : f16[keys, heads, D]  gk = subview all_k[_, head, _]
+            all_o = view o : f16[m, heads, D]     go = subview all_o[_, head, _]
+            tq = load gq[i*64, 0] : f16[64, D]
+            zero = full 0.0 : f32[64, 64]
+            none = full 0.0 : f32[64, D]
+            {body}
+            store go[i*64, 0], cast(acc, f16)
+        }}
+        mapping scores {{ for t: pipeline 2, producers 1, consumers 1  kernel: persistent }}"
+    )
+}
+
+/// Operands that are something else too: a residual, or the values.
+#[test]
+fn depths_of_tiles_with_other_uses_are_padded() {
+    for body in [
+        "acc = for t in 0..cdiv(keys, 64) carry x = none {
+            tk = load gk[t*64, 0] : f16[64, D]
+            s = mma zero, tq, trans(tk)
+            yield mma x, cast(s * 0.125, f16), tk
+        }",
+        "acc = for t in 0..cdiv(keys, 64) carry x = cast(tq, f32) {
+            tk = load gk[t*64, 0] : f16[64, D]
+            s = mma zero, tq, trans(tk)
+            yield mma x, cast(s * 0.125, f16), tk
+        }",
+        "acc = for t in 0..cdiv(keys, 64) carry x = none {
+            s = mma zero, tq, trans(load gk[t*64, 0] : f16[64, D])
+            u = mma s, tq, trans(load gk[64, 0] : f16[64, D])
+            yield x + cast(tq, f32) + expand_dims(reduce_max(u, 1), 1)
+        }",
+    ] {
+        assert!(loads(&scores(body)) > 0, "{body}");
+    }
+}

@@ -12,7 +12,7 @@
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  tiles summed up ─► sums         reduce_carried.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs, sink_transposes.rs
-//!  odd depths, columns ─► padded   pad_depth.rs, pad_columns.rs
+//!  odd depths, columns ─► padded   pad_depth.rs, pad_columns.rs, axis.rs
 //!  MMA and addition fused          fuse_accumulator.rs
 //!  A and B swapped                 swap_ab.rs
 //!  products ─► blocks of rows      row_blocks.rs
@@ -34,6 +34,7 @@
 //!
 //! Logic and mapping are separate: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
+mod axis;
 mod bool_memory;
 mod canonicalize;
 mod chunk;
