@@ -119,13 +119,15 @@ impl<'k> Asked<'k> {
         }
         let sum = of.greater.plus(&of.less, -1).plus(&Term::int(i32::from(!of.strict)), 1);
         let counter = Rc::new(Term::Leaf(self.counter()));
+        // Numbers of both sides may cancel each other, and make each of them wrap around.
+        let number = |t: &Rc<Term>| t.products().get([].as_slice()).map_or(0, |&c| i64::from(c).abs());
         let mut edge = Edge {
             side: Side::Front,
             step: (Vec::new(), 0),
             products: Vec::new(),
             extents: Vec::new(),
             offset: 0,
-            reach: 0,
+            reach: number(&of.greater) + number(&of.less),
         };
         for (factors, c) in sum.products() {
             let c = i64::from(c);
