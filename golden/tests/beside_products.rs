@@ -77,6 +77,52 @@ fn narrow_scales_come_in_groups() {
     assert_eq!(plain_loads(&blocks, [68, 72, 1536, 0, 0]), 0);
 }
 
+/// Bytes stay words: a group is as long as a box, and its iterations shift theirs out.
+#[test]
+fn bytes_of_scales_come_in_words() {
+    let row = "cast(load gs[i*64, t] : u8[64, 1], f32)";
+    let bytes = |sum: &str, per: i64| {
+        scaled("low..high", sum, "")
+            .replace("s: ptr<f32>", "s: ptr<u8>")
+            .replace("gs = view s : f32[m, k / 64]", &format!("gs = view s : u8[m, k / {per}]"))
+    };
+    for sum in [format!("x + p * ({row} * ({BLOCK}))"), format!("x + p * ({row} * 0.5 - 1.0)")] {
+        for [low, high] in [[0, 32], [3, 19], [15, 17], [5, 5], [30, 33]] {
+            let size = [68, 72, 4096, low, high];
+            assert_eq!(plain_loads(&bytes(&sum, 32), size), 0, "{sum} {low}..{high}");
+            assert!(plain_loads(&bytes(&sum, 128), size) > 0, "{sum} {low}..{high}");
+        }
+    }
+    let signed = bytes(&format!("x + p * {row}"), 32).replace("u8", "i8");
+    assert!(plain_loads(&signed, [68, 72, 1024, 0, 8]) > 0);
+}
+
+/// Loads of scales that threads make in the loop itself, and all.
+fn loads_inside(text: &str, size: [i64; 3]) -> [usize; 2] {
+    let [m, n, k] = size;
+    let ptx = check(text, &[("m", m), ("n", n), ("k", k), ("low", 0), ("high", 0)], &[""]);
+    let product = ptx.find("wgmma.mma").expect("a product");
+    let looped = ptx[..product].rfind(".pragma \"nounroll\"").expect("a loop");
+    let end = looped + ptx[looped..].find("bra.uni").expect("its end");
+    [&ptx[looped..end], &ptx[..]].map(|p| p.matches("ld.global").count())
+}
+
+/// Scales that come one by one are loaded ahead, also around groups of others: no group of iterations begins with a load.
+#[test]
+fn other_scales_are_loaded_ahead_of_groups() {
+    let strided = format!("x + p * ({ROW}) * (load gw[j, t] : f32)");
+    let strided = scaled("0..k / 128", &strided, "")
+        .replace("f32[cdiv(n, 64), k / 64]", "f32[cdiv(n, 64), k / 64] strides [1, cdiv(n, 64)]");
+    let rows = scaled("0..k / 128", &format!("x + p * ({ROW})"), "")
+        .replace("m: i32 % 4", "m: i32")
+        .replace("f32[m, k / 64]", "f32[m, k / 64] strides [1, m]");
+    for (text, ahead, inside) in [(&strided, 2, 1), (&rows, 4, 2)] {
+        for size in [[68, 72, 512], [64, 64, 1536], [4, 8, 0]] {
+            assert_eq!(loads_inside(text, size), [inside, inside + ahead], "{text}");
+        }
+    }
+}
+
 #[test]
 fn groups_may_be_cut_at_both_ends() {
     let text = scaled("low..high", &format!("x + p * (({ROW}) * ({BLOCK}))"), "");

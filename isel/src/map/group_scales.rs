@@ -11,6 +11,8 @@
 //!  s = load scale[j, t] : f32        ─►     q = load scale[j, (t >> 2)*4] : f32[1, 4]      s = one of four slices of q, by t & 3
 //! ```
 //!
+//! Bytes stay words in registers, four iterations in one: `q` is four words of 16 scales, of which the loop shifts one out.
+//!
 //! Scalars of the same iterations come along, and what is computed of scales alone is computed for the whole group: products, and
 //! conversions of narrow ones. Of these a group is no longer than of f32, in which they end. Scales of blocks alone need no nest: in
 //! each iteration the ring of the operands brings the box again, which is one row.
@@ -19,7 +21,7 @@ use super::MapContext;
 use super::cursor::{Cursor, I32};
 use super::persist::fresh_name;
 use super::prefetch_next_tile::copy;
-use super::prefetch_scales::{depends, scales};
+use super::prefetch_scales::{depends, prefetch, readers, scales};
 use crate::facts::is_multiple;
 use crate::feature::Ways;
 use crate::takes::takes;
@@ -33,6 +35,8 @@ use warplift_ir::types::Elem;
 /// The least bits of a row of a box, and of the scales that are computed with.
 const LEAST_COPY_BITS: u32 = 128;
 const COMPUTED_BITS: u32 = 32;
+/// Bytes in a word.
+const BYTES: u32 = 4;
 /// Bits of a thread's registers for the scales of a load at most.
 const MOST_BITS: u32 = 32 * 32;
 /// Threads among which the rows and the columns of a product's tile are parted: 64 rows go to pairs of 32 groups of four.
@@ -49,6 +53,10 @@ pub fn do_group_scales(k: &mut Kernel, c: &MapContext<'_>) {
     for looped in loops.collect::<Vec<_>>() {
         let body = k.insts[looped].blocks[0];
         if let Some(group) = Group::of(k, looped, c.ways) {
+            // What each group of iterations loaded anew would wait for memory.
+            let others = scales(k, body, c.ways).into_iter();
+            let others = others.filter(|&l| !group.takes(l) && !is_beside_operands(k, body, l, c.ways));
+            prefetch(k, looped, others.collect());
             group.nest(k);
         }
         select_blocks(k, body, c.ways);
@@ -61,16 +69,19 @@ struct Scale {
     along: usize,
     step: u32,
     first: u32,
+    /// Bytes of a row, four in a word.
+    packed: bool,
 }
 
 /// The scales of a group of iterations: a tile of them, in which the element of an iteration is
-/// `(counter % size) * step + first` along a dimension.
+/// `(counter % size) * step + first` along a dimension. Of packed bytes the tile holds words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Grouped {
     tile: Value,
     along: usize,
     step: u32,
     first: u32,
+    packed: bool,
 }
 
 impl Scale {
@@ -81,7 +92,8 @@ impl Scale {
         let only = |w: Inst| all_loads(k, w).iter().all(|l| k.blocks[body].insts.contains(l));
         let reached = window.tensor_refused(k, ways).is_none() && acquired(k, view).is_none();
         let along = unit_dim(k, view).filter(|_| reached && only(window.whole))?;
-        if array(k, load).way != Way::Fit || !is_taken_as_tile(k, body, load, along) {
+        let packed = is_packable(k, body, load, along);
+        if array(k, load).way != Way::Fit || !(packed || is_taken_as_tile(k, body, load, along)) {
             return None;
         }
         let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
@@ -90,12 +102,17 @@ impl Scale {
         let (step, first) = line(k, k.args(load)[1 + along], counter)?;
         let inside_step = step > 0 && (0..step).contains(&first);
         let power = u32::try_from(step).ok().filter(|s| s.is_power_of_two() && inside_step && fixed)?;
-        Some(Self { load, along, step: power, first: first as u32 })
+        (!packed || power == 1).then_some(Self { load, along, step: power, first: first as u32, packed })
     }
 
     /// Iterations whose scales come at once.
     fn size(&self) -> u32 {
-        LEAST_COPY_BITS / (COMPUTED_BITS * self.step)
+        LEAST_COPY_BITS / if self.packed { 8 } else { COMPUTED_BITS * self.step }
+    }
+
+    /// The bits of a scale in a register.
+    fn bits(&self) -> u32 {
+        if self.packed { 8 } else { COMPUTED_BITS }
     }
 
     /// The tile of a group of so many iterations, and what comes with it: a row of a box has 16 bytes.
@@ -122,6 +139,13 @@ impl Scale {
             args[1 + self.along] = c.with(BinOp::Mul, number, all.into());
         }
         let loaded = c.inst(Op::Load, &args, whole);
+        if self.packed {
+            let [own, whole] = [own, whole].map(|ty| words(ty, self.along));
+            let loaded = c.inst(Op::ViewAs(Elem::I32), &[loaded], whole);
+            let of = |c: &mut Cursor<'_>, n| part(c, loaded, (self.along, n * length / BYTES), own);
+            let parts = (0..all / length).map(|n| of(c, n)).collect();
+            return chosen(c, parts, first, length);
+        }
         let parts = (0..all / length).map(|n| part(c, loaded, (self.along, n * length), own)).collect();
         chosen(c, parts, first, length)
     }
@@ -131,7 +155,7 @@ impl Scale {
         let shape = k.ty(k.result(self.load)).shape().and_then(|s| s.extents());
         let across = shape.map_or(1, |e| e[1 - self.along]);
         let threads = if self.along == 1 { ROW_THREADS } else { COLUMN_THREADS };
-        across.div_ceil(threads) * COMPUTED_BITS * self.step * size <= MOST_BITS
+        across.div_ceil(threads) * self.bits() * self.step * size <= MOST_BITS
     }
 
     /// Whether it is a row of scales, not one of a block.
@@ -151,9 +175,23 @@ fn is_selectable(k: &Kernel, v: Value) -> bool {
     takes(&Op::Select, k.ty(v).elem())
 }
 
-/// The instructions that read a value.
-fn readers(k: &Kernel, v: Value) -> Vec<Inst> {
-    program_order(k).into_iter().filter(|&i| k.args(i).contains(&v)).collect()
+/// The type of a tile of bytes, seen as words along its last dimension.
+fn words(ty: Type, along: usize) -> Type {
+    let mut extents = ty.shape().and_then(|s| s.extents()).unwrap_or_default();
+    if let Some(e) = extents.get_mut(along) {
+        *e /= BYTES;
+    }
+    Shape::of(&extents).map_or(ty, |s| Type::Tile(Elem::I32, s))
+}
+
+/// Whether a load gives a row of bytes of which the loop only makes floats. They lie along the last dimension.
+fn is_packable(k: &Kernel, body: Block, load: Inst, along: usize) -> bool {
+    let scale = k.result(load);
+    let Type::Tile(Elem::Uint(8), shape) = k.ty(scale) else { return false };
+    let is_row = shape.rank() == 2 && along == 1 && shape.extents().is_some_and(|e| e[1] == 1);
+    let converts = |&i: &Inst| matches!(k.insts[i].op, Op::Cast) && k.ty(k.result(i)).elem() == Elem::F32;
+    let inside = |i: &Inst| k.blocks[body].insts.contains(i);
+    is_row && k.args(load).len() == 3 && readers(k, scale).iter().all(|i| inside(i) && converts(i))
 }
 
 /// The loads of an array.
@@ -227,7 +265,7 @@ impl Group {
         if k.int_const(k.args(looped)[2]) != Some(1) {
             return None;
         }
-        let found = scales(k, body).into_iter().filter_map(|l| Scale::of(k, body, l, ways));
+        let found = scales(k, body, ways).into_iter().filter_map(|l| Scale::of(k, body, l, ways));
         let mut scales: Vec<Scale> = found.collect();
         // Boxes bring a whole array: none of its loads may be left.
         let taken: FxHashSet<Inst> = scales.iter().map(|s| s.load).collect();
@@ -235,10 +273,18 @@ impl Group {
             let window = Window::of(k, k.args(s.load)[0]);
             window.is_some_and(|w| all_loads(k, w.whole).iter().all(|l| taken.contains(l)))
         });
-        let size = scales.iter().map(Scale::size).max().filter(|&s| s > 1)?;
         let needs = |s: &Scale| s.is_row(k) || is_narrow(k, k.result(s.load));
+        // Bytes alone come for more iterations than others. Scales of blocks come beside the operands then.
+        let packed = scales.iter().filter(|s| needs(s)).all(|s| s.packed);
+        scales.retain(|s| s.packed || !packed);
+        let size = scales.iter().filter(|s| s.packed == packed).map(Scale::size).max().filter(|&s| s > 1)?;
         let makes = scales.iter().any(needs) && scales.iter().all(|s| s.fits(k, size));
         makes.then_some(Self { looped, body, scales, size })
+    }
+
+    /// Whether a load is one of the group's.
+    fn takes(&self, load: Inst) -> bool {
+        self.scales.iter().any(|s| s.load == load)
     }
 
     /// Makes the nest: the loop becomes the outer one, and its body that of a new one.
@@ -296,7 +342,7 @@ impl Group {
         let (mut known, mut made) = (FxHashMap::default(), FxHashMap::default());
         let mut grouped = FxHashMap::default();
         for scale in &self.scales {
-            let &Scale { load, along, step, first } = scale;
+            let &Scale { load, along, step, first, packed } = scale;
             let mut args = k.args(load).to_vec();
             for (_, arg) in args.iter_mut().enumerate().filter(|&(n, _)| n != 1 + along) {
                 *arg = copy(k, outer, *arg, &inside, &mut known);
@@ -309,7 +355,7 @@ impl Group {
                 }
                 scale.load(&mut Cursor::at_end(k, outer), args.clone(), start, types)
             });
-            grouped.insert(k.result(load), Grouped { tile, along, step, first });
+            grouped.insert(k.result(load), Grouped { tile, along, step, first, packed });
         }
         grouped
     }
@@ -322,7 +368,7 @@ impl Group {
         let alone = |v: &Value| all.get(v).is_some_and(|u| u.len() == 1);
         for inst in k.blocks[self.body].insts.clone() {
             let args = k.args(inst).to_vec();
-            let of = |v: &Value| grouped.get(v).copied();
+            let of = |v: &Value| grouped.get(v).copied().filter(|g| !g.packed);
             let Some(like) = args.iter().filter_map(of).max_by_key(|g| elements(k, g.tile)) else { continue };
             let fits = |v: &Value| match of(v) {
                 Some(g) => (alone(v) || is_narrow(k, *v)) && g.is_beside(like),
@@ -368,15 +414,21 @@ fn is_constant(k: &Kernel, v: Value, inside: &FxHashSet<Inst>) -> bool {
     k.def(v).is_some_and(|d| !inside.contains(&d) || constant(d))
 }
 
+/// Whether a load gives the scale of a block, which a tensor copy can bring with its neighbours.
+fn is_beside_operands(k: &Kernel, body: Block, load: Inst, ways: Ways) -> bool {
+    let (view, scale) = (k.args(load)[0], k.result(load));
+    let copied = Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
+    let reached = copied && acquired(k, view).is_none() && unit_dim(k, view) == Some(1);
+    reached && k.ty(scale) == Type::Scalar(Elem::F32) && is_of_tiles(k, body, scale)
+}
+
 /// Lets the scales of blocks of a body come with their neighbours.
 fn select_blocks(k: &mut Kernel, body: Block, ways: Ways) {
-    for load in scales(k, body) {
-        let (view, scale) = (k.args(load)[0], k.result(load));
-        let copied = Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
-        let reached = copied && acquired(k, view).is_none() && unit_dim(k, view) == Some(1);
-        if !reached || k.ty(scale) != Type::Scalar(Elem::F32) || !is_of_tiles(k, body, scale) {
+    for load in scales(k, body, ways) {
+        if !is_beside_operands(k, body, load, ways) {
             continue;
         }
+        let scale = k.result(load);
         let (mut args, size) = (k.args(load).to_vec(), LEAST_COPY_BITS / COMPUTED_BITS);
         let Some(ty) = Shape::of(&[1, size]).map(|s| Type::Tile(Elem::F32, s)) else { continue };
         let index = args[2];
@@ -386,7 +438,7 @@ fn select_blocks(k: &mut Kernel, body: Block, ways: Ways) {
             let group = c.with(BinOp::Shr, index, size.ilog2().into());
             args[2] = c.with(BinOp::Mul, group, size.into());
             let tile = c.inst(Op::Load, &args, ty);
-            let grouped = Grouped { tile, along: 1, step: 1, first: 0 };
+            let grouped = Grouped { tile, along: 1, step: 1, first: 0, packed: false };
             (grouped, selected(c, grouped, index))
         });
         let grouped = FxHashMap::from_iter([(scale, grouped)]);
@@ -426,11 +478,29 @@ fn select(
 /// The scales of an iteration: slices of a group's tile.
 fn selected(c: &mut Cursor<'_>, g: Grouped, number: Value) -> Value {
     let (mut extents, elem) = (extents(c.k, g.tile), c.k.ty(g.tile).elem());
+    if g.packed {
+        return shifted(c, g, number);
+    }
     let size = extents[g.along] / g.step;
     extents[g.along] = 1;
     let Some(ty) = Shape::of(&extents).map(|s| Type::Tile(elem, s)) else { return g.tile };
     let parts = (0..size).map(|n| part(c, g.tile, (g.along, n * g.step + g.first), ty)).collect();
     chosen(c, parts, number, 1)
+}
+
+/// The bytes of an iteration, as integers: its word of a group's, shifted.
+fn shifted(c: &mut Cursor<'_>, g: Grouped, number: Value) -> Value {
+    let mut shape = extents(c.k, g.tile);
+    let size = std::mem::replace(&mut shape[g.along], 1);
+    let Some(ty) = Shape::of(&shape).map(|s| Type::Tile(Elem::I32, s)) else { return g.tile };
+    let parts = (0..size).map(|n| part(c, g.tile, (g.along, n), ty)).collect();
+    let word = chosen(c, parts, number, BYTES);
+    let byte = c.with(BinOp::And, number, i64::from(BYTES) - 1);
+    let bits = c.with(BinOp::Mul, byte, 8);
+    let bits = c.inst(Op::Full, &[bits], ty);
+    let low = c.op(BinOp::Shr, word, bits);
+    let mask = c.constant(Op::Int(0xff), ty);
+    c.op(BinOp::And, low, mask)
 }
 
 /// One of several tiles: the bits of a number from one on say which.

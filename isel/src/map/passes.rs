@@ -145,8 +145,8 @@ pub const PASSES: &[MapPass] = &[
             do_group_scales(&mut v.kernel, c)
         })
     },
-    each!("prefetch_scales", "loads scales of later iterations ahead", |v, _| {
-        do_prefetch_scales(&mut v.kernel)
+    each!("prefetch_scales", "loads scales of later iterations ahead", |v, c| {
+        do_prefetch_scales(&mut v.kernel, c.ways)
     }),
     MapPass {
         name: "mma_variant",

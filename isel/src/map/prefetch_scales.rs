@@ -13,9 +13,12 @@
 
 use super::cursor::Cursor;
 use super::prefetch_next_tile::{carry, copies, is_arithmetic};
+use crate::feature::Ways;
 use crate::tiles::{has_products, memory, program_order, unit_dim, written};
+use crate::window::Window;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, Way};
+use warplift_ir::types::Elem;
 
 /// Iterations between a load and its use: a short iteration takes half the latency of device memory.
 const AHEAD: usize = 2;
@@ -23,21 +26,30 @@ const AHEAD: usize = 2;
 const LEAST_COPY_BYTES: u32 = 16;
 
 /// Loads the scales of the loops of products ahead.
-pub fn do_prefetch_scales(k: &mut Kernel) {
-    for _ in 0..AHEAD {
-        let loops = program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For));
-        for looped in loops.collect::<Vec<_>>() {
-            let body = k.insts[looped].blocks[0];
-            let loads = scales(k, body);
-            if !loads.is_empty() && !k.attrs[looped].persistent {
-                prefetch(k, looped, body, &loads);
-            }
+pub fn do_prefetch_scales(k: &mut Kernel, ways: Ways) {
+    let loops = program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For));
+    for looped in loops.collect::<Vec<_>>() {
+        let body = k.insts[looped].blocks[0];
+        let loads: Vec<Inst> = scales(k, body, ways).into_iter().filter(|&l| !is_ahead(k, body, l)).collect();
+        if !k.attrs[looped].persistent {
+            prefetch(k, looped, loads);
         }
     }
 }
 
+/// Whether a load is for another iteration already: only the end of the body takes what it gives.
+fn is_ahead(k: &Kernel, body: Block, load: Inst) -> bool {
+    let end = k.blocks[body].insts.last().copied();
+    readers(k, k.result(load)).iter().all(|&i| Some(i) == end)
+}
+
+/// The instructions that read a value.
+pub(super) fn readers(k: &Kernel, v: Value) -> Vec<Inst> {
+    program_order(k).into_iter().filter(|&i| k.args(i).contains(&v)).collect()
+}
+
 /// The loads of scales in the body of a loop of products.
-pub(super) fn scales(k: &Kernel, body: Block) -> Vec<Inst> {
+pub(super) fn scales(k: &Kernel, body: Block, ways: Ways) -> Vec<Inst> {
     let own = &k.blocks[body].insts;
     if !has_products(k, body) {
         return Vec::new();
@@ -49,7 +61,7 @@ pub(super) fn scales(k: &Kernel, body: Block) -> Vec<Inst> {
         let fixed = memory(k, view).is_some_and(|m| !written.contains(&m));
         let plain = k.args(inst).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()));
         let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, &inside));
-        is_scale(k, inst)
+        is_scale(k, inst, ways)
             && !k.is_open(view)
             && fixed
             && plain
@@ -59,18 +71,30 @@ pub(super) fn scales(k: &Kernel, body: Block) -> Vec<Inst> {
     own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
 }
 
-/// Whether a load gives one float, or a row of them that no tensor copy can bring.
-fn is_scale(k: &Kernel, inst: Inst) -> bool {
+/// Whether a load gives one number to multiply with, or a row of them that no tensor copy can bring.
+fn is_scale(k: &Kernel, inst: Inst, ways: Ways) -> bool {
     let ty = k.ty(k.result(inst));
     let Type::Tile(elem, shape) = ty else { return ty.elem().is_float() };
+    let is_number = elem.is_float() || is_converted(k, k.result(inst));
     let Some(extents) = shape.extents() else { return false };
     let array = k.def(k.whole_view(k.args(inst)[0])).map(|v| k.attrs[v].array.way);
+    // A scale for each row takes few registers, one for each column takes many.
+    let of_rows = extents.get(1) == Some(&1);
+    let window = Window::of(k, k.args(inst)[0]).filter(|_| of_rows);
+    let refused = window.is_some_and(|w| w.tensor_refused(k, ways).is_some());
     let by_threads = match unit_dim(k, k.args(inst)[0]) {
-        Some(d) => extents.get(d).is_none_or(|&e| e * elem.bits() < 8 * LEAST_COPY_BYTES),
+        Some(d) => refused || extents.get(d).is_none_or(|&e| e * elem.bits() < 8 * LEAST_COPY_BYTES),
         None => true,
     };
     let row = extents.iter().filter(|&&e| e > 1).count() <= 1;
-    row && elem.is_float() && by_threads && matches!(array, Some(Way::Fit | Way::Plain))
+    row && is_number && by_threads && matches!(array, Some(Way::Fit | Way::Plain))
+}
+
+/// Whether bytes become floats wherever they are used: they are exponents, or small integers.
+fn is_converted(k: &Kernel, v: Value) -> bool {
+    let used = readers(k, v);
+    let converts = |&i: &Inst| matches!(k.insts[i].op, Op::Cast) && k.ty(k.result(i)).elem().is_float();
+    k.ty(v).elem() == Elem::Uint(8) && !used.is_empty() && used.iter().all(converts)
 }
 
 /// Whether a value depends on a loop's counter by what stands in its body.
@@ -87,8 +111,19 @@ fn is_coordinate(k: &Kernel, v: Value, own: &[Inst]) -> bool {
     own.iter().filter(takes).any(|&i| k.args(i).contains(&v))
 }
 
-/// Lets the loop carry the scales of the next iteration.
-fn prefetch(k: &mut Kernel, looped: Inst, body: Block, loads: &[Inst]) {
+/// Lets a loop carry the scales of the next iterations.
+pub(super) fn prefetch(k: &mut Kernel, looped: Inst, mut loads: Vec<Inst>) {
+    for _ in 0..AHEAD {
+        if loads.is_empty() {
+            return;
+        }
+        loads = prefetch_one(k, looped, &loads);
+    }
+}
+
+/// Lets a loop carry the scales of the next iteration. The loads of those.
+fn prefetch_one(k: &mut Kernel, looped: Inst, loads: &[Inst]) -> Vec<Inst> {
+    let body = k.insts[looped].blocks[0];
     let (low, step, counter) = (k.args(looped)[0], k.args(looped)[2], k.blocks[body].params[0]);
     let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
     let start = Cursor::before(k, looped, |c| copies(c.k, c.block, loads, &inside, (counter, low)));
@@ -97,5 +132,7 @@ fn prefetch(k: &mut Kernel, looped: Inst, body: Block, loads: &[Inst]) {
         let following = c.op(BinOp::Add, counter, step);
         copies(c.k, body, loads, &inside, (counter, following))
     });
+    let made = next.iter().filter_map(|&v| k.def(v)).collect();
     carry(k, looped, body, loads, [start, next]);
+    made
 }
