@@ -33,11 +33,13 @@ pub enum Feature {
     Halfwords,
     /// Iterations whose mask leaves nothing are left out. Without it loops run as they are written.
     SkipMasked,
+    /// Iterations of shallow products work on several groups of weights. Without it each works on one.
+    JoinedGroups,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
@@ -48,6 +50,7 @@ impl Feature {
         ("quotients", Self::Quotients),
         ("halfwords", Self::Halfwords),
         ("skip-masked", Self::SkipMasked),
+        ("joined-groups", Self::JoinedGroups),
     ];
 }
 
@@ -72,6 +75,8 @@ pub struct Ways {
     pub halfwords: bool,
     /// Iterations left out whose mask leaves nothing.
     pub skip_masked: bool,
+    /// Several groups of weights in an iteration.
+    pub joined_groups: bool,
 }
 
 impl Ways {
@@ -88,6 +93,7 @@ impl Ways {
             quotients: has(Feature::Quotients),
             halfwords: has(Feature::Halfwords),
             skip_masked: has(Feature::SkipMasked),
+            joined_groups: has(Feature::JoinedGroups),
         }
     }
 }

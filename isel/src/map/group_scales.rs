@@ -230,7 +230,7 @@ fn is_of_tiles(k: &Kernel, body: Block, v: Value) -> bool {
 }
 
 /// `(a, b)` where an index is `counter * a + b`.
-fn line(k: &Kernel, index: Value, counter: Value) -> Option<(i64, i64)> {
+pub(super) fn line(k: &Kernel, index: Value, counter: Value) -> Option<(i64, i64)> {
     if index == counter {
         return Some((1, 0));
     }

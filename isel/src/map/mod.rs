@@ -18,6 +18,7 @@
 //!  products ─► blocks of rows      row_blocks.rs
 //!  masks moved into branches       mask_to_branch.rs
 //!  narrow elements widened         widen.rs
+//!  groups of weights ─► joined     join_groups.rs: several to an iteration
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
 //!  sums of operands                rearrange_sums.rs: those of right operands lie as threads read them
 //!  iterations ─► blocks            split_k.rs, work_items.rs
@@ -55,6 +56,7 @@ mod group_scales;
 mod hoist_above_products;
 mod implied_masks;
 mod join_depths;
+mod join_groups;
 mod k_blocks;
 mod longest_first;
 mod loops;
@@ -116,6 +118,7 @@ pub use group_scales::do_group_scales;
 pub use hoist_above_products::do_hoist_above_products;
 pub use implied_masks::drop_implied_masks;
 pub use join_depths::do_join_depths;
+pub use join_groups::do_join_groups;
 pub use k_blocks::do_k_blocks;
 pub use mask_to_branch::do_mask_to_branch;
 pub use mma_variant::do_mma_variant;

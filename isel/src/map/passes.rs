@@ -122,6 +122,12 @@ pub const PASSES: &[MapPass] = &[
     }),
     each!("widen", "converts narrow elements before arithmetic on them", |v, _| { do_widen(&mut v.kernel) }),
     MapPass {
+        parts: &[Feature::JoinedGroups],
+        ..each!("join_groups", "lets iterations of shallow products work on several groups", |v, c| {
+            do_join_groups(&mut v.kernel, c)
+        })
+    },
+    MapPass {
         parts: &[Feature::SmemStaging],
         ..each!("stage_computed_operands", "gives computed operands a copy in shared memory", |v, c| {
             do_stage_computed_operands(&mut v.kernel, c.ways)

@@ -1,0 +1,90 @@
+//! Groups of weights that share an iteration, as emitted, in the simulator against the interpreter.
+//!
+//! ```text
+//!  4 groups of 32, or 8 of 16: one load of each operand, and the sums in the order of the text
+//! ```
+
+use std::collections::BTreeSet;
+use warplift_golden::described::check;
+
+/// Weights in groups, 64 rows of them times 16 tokens, with some words replaced.
+fn weights(group: u32, words: &[(&str, &str)]) -> String {
+    let mut text = "kernel weights(x: ptr<f16> align 16, w: ptr<u4> align 16, s: ptr<f16> align 16, y: ptr<f32> align 16,
+        n: i32 % 64, k: i32 % 128) {
+        grid cdiv(n, 64)
+        gx = view x : f16[16, k]  gw = view w : u4[n, k]  gy = view y : f32[n, 16]
+        gs = view s : f16[n, k / GROUP] strides [1, n]
+        i = block_index
+        zero = full 0.0 : f32[64, 16]
+        acc = for t in 0..k / GROUP carry sum = zero {
+            q = load gw[i*64, t*GROUP] : u4[64, GROUP]
+            tx = load gx[0, t*GROUP] : f16[16, GROUP]
+            scale = load gs[i*64, t] : f16[64, 1]
+            p = mma zero, cast(q, f16) - 8.0, trans(tx)
+            yield fma(p, cast(scale, f32), sum)
+        }
+        store gy[i*64, 0], acc
+    }
+    mapping weights { for t: pipeline fit, producers 1, consumers 1 array w: packed }"
+        .to_owned();
+    for (from, to) in words {
+        assert!(text.contains(from), "the text has no `{from}`");
+        text = text.replace(from, to);
+    }
+    text.replace("GROUP", &group.to_string())
+}
+
+/// Bytes of a stage of each ring, which have other sizes, together. Results are right in all orders.
+fn bytes(text: &str) -> u32 {
+    let mut stages = BTreeSet::new();
+    for k in [128, 384, 1024] {
+        let ptx = check(text, &[("n", 128), ("k", k)], &["x=ints:-3..4"]);
+        let lines = ptx.lines().filter(|l| l.contains("expect_tx"));
+        stages.extend(lines.filter_map(|l| l.rsplit(' ').next()?.trim_end_matches(';').parse::<u32>().ok()));
+    }
+    stages.iter().sum()
+}
+
+/// A depth that the mapping gives is that of single groups.
+const SINGLE: (&str, &str) = ("pipeline fit", "pipeline 2");
+
+#[test]
+fn shallow_groups_share_an_iteration() {
+    for (group, count) in [(16, 8), (32, 4)] {
+        for words in [
+            &[][..],
+            &[("u4", "f4e2m1"), (" - 8.0", "")],
+            &[("u4", "i8"), (" - 8.0", "")],
+            &[
+                ("s: ptr<f16>", "s: ptr<f32>"),
+                ("s : f16", "s : f32"),
+                ("gs[i*64, t] : f16", "gs[i*64, t] : f32"),
+            ],
+            &[("yield fma(p, cast(scale, f32), sum)", "yield sum + p * cast(scale, f32) + cast(t, f32)")],
+        ] {
+            let single = [words, &[SINGLE]].concat();
+            assert_eq!(
+                bytes(&weights(group, words)),
+                count * bytes(&weights(group, &single)),
+                "{group} {words:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn other_groups_stay_alone() {
+    for (group, words) in [
+        (64, vec![]),
+        // The number of groups is no multiple of four.
+        (32, vec![("k: i32 % 128", "k: i32 % 32")]),
+        (32, vec![("0..k / GROUP", "1..k / GROUP")]),
+        // Another load would be made for each group.
+        (32, vec![("gs[i*64, t]", "gs[i*64, k / GROUP - 1 - t]")]),
+        // The right operand is no piece of its rows.
+        (32, vec![("gx[0, t*GROUP]", "gx[0, t*16]")]),
+    ] {
+        let single = [&words[..], &[SINGLE]].concat();
+        assert_eq!(bytes(&weights(group, &words)), bytes(&weights(group, &single)), "{group} {words:?}");
+    }
+}
