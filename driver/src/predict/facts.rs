@@ -1,5 +1,6 @@
 //! What a walk needs to know of an instruction, read once from its row and attributes.
 
+use super::fragments::is_followed;
 use rustc_hash::FxHashSet;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Func, Inst, InstData, Value, ValueDef};
@@ -22,6 +23,8 @@ pub struct Facts {
     pub loads: bool,
     /// Addresses are made of its results.
     pub for_addresses: bool,
+    /// It makes or reads a fragment that addresses or masks are made of.
+    pub follows: bool,
     /// Pieces in which it is walked: one, or more for a row that is repeated over a large fragment.
     pub pieces: u32,
     /// Its unit.
@@ -43,19 +46,21 @@ pub struct Facts {
 /// Facts of all instructions of a function.
 pub fn read_facts(func: &Func<'_>, target: &Target) -> SecondaryMap<Inst, Facts> {
     let mut facts = SecondaryMap::with_capacity(func.insts.len());
-    let addresses = made_to_addresses(func);
+    let addresses = made_to(func, |d| d.args.get(usize::from(d.op == Opcode::CpAsync)).copied());
+    let guards = made_to(func, |d| d.guard.map(|g| g.pred));
     for (inst, data) in func.insts.iter() {
         let for_addresses = data.results.iter().any(|r| addresses.contains(r));
-        facts[inst] = Facts { for_addresses, slots: slots(data), ..facts_of(func, data, target) };
+        let decides = for_addresses || data.results.iter().any(|r| guards.contains(r));
+        let follows = decides && data.args.iter().chain(data.results).any(|&v| is_followed(func, v));
+        facts[inst] = Facts { for_addresses, follows, slots: slots(data), ..facts_of(func, data, target) };
     }
     facts
 }
 
-/// Values that addresses of accesses are made of.
-fn made_to_addresses(func: &Func<'_>) -> FxHashSet<Value> {
+/// Values that one operand of accesses is made of: addresses, or guards.
+fn made_to(func: &Func<'_>, operand: impl Fn(&InstData<'_>) -> Option<Value>) -> FxHashSet<Value> {
     let accesses = func.insts.values().filter(|d| access(d).is_some());
-    let mut work: Vec<Value> =
-        accesses.filter_map(|d| d.args.get(usize::from(d.op == Opcode::CpAsync)).copied()).collect();
+    let mut work: Vec<Value> = accesses.filter_map(operand).collect();
     let calls = || func.order.iter().flat_map(|&b| func.successors(b));
     let mut made = FxHashSet::default();
     while let Some(v) = work.pop() {

@@ -2,6 +2,7 @@
 
 use super::patterns::{Number, Pattern, Patterns};
 use super::scalars::{Lanes, evaluate};
+use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Guard, InstData, Value};
 
@@ -41,58 +42,98 @@ impl Known {
     }
 }
 
+/// What the registers of fragments hold, of those of which all are known.
+#[derive(Default)]
+pub struct Fragments(FxHashMap<Value, Box<[Number]>>);
+
+impl Fragments {
+    /// The registers of a fragment.
+    pub fn of(&self, value: Value) -> Option<&[Number]> {
+        self.0.get(&value).map(Box::as_ref)
+    }
+
+    /// Notes the registers of a fragment, or that they are not known.
+    pub fn put(&mut self, value: Value, registers: Option<Box<[Number]>>) {
+        match registers {
+            Some(registers) => drop(self.0.insert(value, registers)),
+            None => drop(self.0.remove(&value)),
+        }
+    }
+
+    /// Block parameters take what was passed.
+    pub fn pass(&mut self, params: &[Value], args: &[Value]) {
+        if self.0.is_empty() {
+            return;
+        }
+        let passed: Vec<Option<Box<[Number]>>> = args.iter().map(|v| self.0.get(v).cloned()).collect();
+        params.iter().zip(passed).for_each(|(&param, registers)| self.put(param, registers));
+    }
+}
+
 /// All values of a warp.
-pub struct Values(SecondaryMap<Value, Known>);
+pub struct Values {
+    all: SecondaryMap<Value, Known>,
+    /// Registers of fragments.
+    pub fragments: Fragments,
+    /// The same of what stands for them in addresses.
+    pub guessed: Fragments,
+}
 
 impl std::ops::Index<Value> for Values {
     type Output = Known;
 
     fn index(&self, value: Value) -> &Known {
-        &self.0[value]
+        &self.all[value]
     }
 }
 
 impl Values {
     /// Of a function with so many values, none of which is known.
     pub fn new(count: usize) -> Self {
-        Self(SecondaryMap::with_capacity(count))
+        Self {
+            all: SecondaryMap::with_capacity(count),
+            fragments: Fragments::default(),
+            guessed: Fragments::default(),
+        }
     }
 
     /// The number of a value.
     pub fn number(&self, value: Value) -> Option<Number> {
-        self.0[value].number()
+        self.all[value].number()
     }
 
     /// The number of a value, or what stands for it in addresses.
     pub fn guess(&self, value: Value) -> Option<Number> {
-        self.number(value).or(self.0[value].guess)
+        self.number(value).or(self.all[value].guess)
     }
 
     /// Notes what a value is, and when; where it comes from stays.
     pub fn set(&mut self, value: Value, number: Option<Number>, ready: f64) {
-        let Known { loaded, source, .. } = self.0[value];
+        let Known { loaded, source, .. } = self.all[value];
         self.put(value, Known { first: ready, ready, loaded, source, ..Known::of(number) });
     }
 
     /// Notes all that is known of a value.
     pub fn put(&mut self, value: Value, known: Known) {
-        self.0[value] = known;
+        self.all[value] = known;
     }
 
     /// Block parameters take what was passed. One may be another's argument: all are read before the first is written.
     pub fn pass(&mut self, params: &[Value], args: &[Value]) {
-        let passed: smallvec::SmallVec<[Known; 16]> = args.iter().map(|&v| self.0[v]).collect();
+        let passed: smallvec::SmallVec<[Known; 16]> = args.iter().map(|&v| self.all[v]).collect();
         for (&param, known) in params.iter().zip(passed) {
-            self.0[param] = known;
+            self.all[param] = known;
         }
+        self.fragments.pass(params, args);
+        self.guessed.pass(params, args);
     }
 
     /// What an instruction without effect computes.
     pub fn compute(&self, data: &InstData<'_>, patterns: &mut Patterns) -> Option<Number> {
-        if data.args.iter().any(|&v| self.0[v].pattern != Pattern::SAME) {
+        if data.args.iter().any(|&v| self.all[v].pattern != Pattern::SAME) {
             return patterns.compute(data, |k| data.args.get(k).and_then(|&v| self.number(v)));
         }
-        evaluate(data, |k| data.args.get(k).and_then(|&v| self.0[v].value)).map(Number::same)
+        evaluate(data, |k| data.args.get(k).and_then(|&v| self.all[v].value)).map(Number::same)
     }
 
     /// The lanes that a guard lets through, as bits; all where that is not known.
@@ -112,6 +153,6 @@ impl Values {
 
     /// Whether a guard is known to hold all lanes back.
     pub fn skips(&self, guard: Option<Guard>, patterns: &Patterns) -> bool {
-        guard.is_some_and(|g| self.0[g.pred].value.is_some()) && self.active(guard, patterns) == 0
+        guard.is_some_and(|g| self.all[g.pred].value.is_some()) && self.active(guard, patterns) == 0
     }
 }

@@ -31,6 +31,7 @@ mod boxes;
 mod drawn;
 mod facts;
 mod floor;
+mod fragments;
 mod guesses;
 mod lanes;
 mod launch;

@@ -119,6 +119,10 @@ pub fn evaluate<W: Word>(data: &InstData<'_>, arg: impl Fn(usize) -> Option<W>) 
             None => both().map(|(a, b)| a.pair(b, i64::max)),
         },
         SetpS32 | SetpS64 => compare(&data.attr, both()?),
+        SetS32 => both().and_then(|v| compare(&data.attr, v)).map(every_bit),
+        SetU32 => {
+            both().and_then(|(a, b)| compare(&data.attr, (a.map(unsigned), b.map(unsigned)))).map(every_bit)
+        }
         SetpU32 => both().and_then(|(a, b)| compare(&data.attr, (a.map(unsigned), b.map(unsigned)))),
         AndPred | OrPred => logic(data.op == OrPred, arg(0), arg(1)),
         XorPred => both().map(|(a, b)| a.pair(b, |a, b| i64::from((a != 0) != (b != 0)))),
@@ -185,6 +189,11 @@ fn word(v: i64) -> i64 {
 /// The low 32 bits, unsigned.
 fn unsigned(v: i64) -> i64 {
     i64::from(v as u32)
+}
+
+/// A mask's word: all bits where it holds.
+fn every_bit<W: Word>(holds: W) -> W {
+    holds.map(|v| -v)
 }
 
 fn compare<W: Word>(attr: &Attr, (a, b): (W, W)) -> Option<W> {

@@ -267,6 +267,41 @@ fn words_anywhere_take_a_line_each() {
     }
 }
 
+/// A gathered row is a row however many rows a thread loads, and rows that a mask leaves out take no time: a fragment of
+/// several indices is followed as one is.
+#[test]
+fn rows_of_several_indices_are_rows() {
+    let text = |rows: u32, kept: &str| {
+        format!(
+            "kernel rows(i: ptr<i32>, s: ptr<i32>, x: ptr<f16> align 16, y: ptr<f32> align 16, n: i32, m: i32) {{
+                grid n / {rows}
+                gi = view i : i32[n + 64] fill -1
+                gs = view s : i32[1]
+                gx = view x : f16[m, 128]
+                gy = view y : f32[n, 128]
+                first = block_index * {rows} + load gs[0] : i32
+                zero = full 0.0 : f32[128]
+                sum = for t in 0..16 carry a = zero {{
+                    at = (iota 0 : i32[{rows}]) + first
+                    c = load gi[at] : i32[{rows}] where at < first + {kept}
+                    yield a + reduce_sum(cast(load gx[c, 0] : f16[{rows}, 128] where expand_dims(at < first + {kept}, 1), f32), 0)
+                }}
+                store gy[block_index, 0], expand_dims(sum, 0)
+            }}
+            mapping rows {{ kernel: warps 4 }}"
+        )
+    };
+    let copies = |rows: u32, kept: &str| {
+        let p = predicted_with(&text(rows, kept), &format!("n={},m=262144", 1 << 20), None);
+        p.cycles / f64::from((1 << 20) * 16 / 132)
+    };
+    // Of a row's two lines each takes at most the time of one that stands alone.
+    for rows in [16, 32, 64] {
+        let each = copies(rows, &rows.to_string());
+        assert!((2.0..16.0).contains(&each), "{rows}: {each:.1} cycles a row");
+    }
+}
+
 /// Weights that no block chooses are not read, so a launch that waits for memory takes the time of those that are.
 #[test]
 fn weights_that_are_not_chosen_take_no_time() {

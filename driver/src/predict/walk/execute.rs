@@ -9,6 +9,7 @@
 use super::Walk;
 use crate::predict::accesses::{Access, SECTOR, meetings};
 use crate::predict::facts::{Facts, LANES, interval, is_atomic, is_shared_atomic};
+use crate::predict::fragments::{self, Operands};
 use crate::predict::lanes::Known;
 use crate::predict::launched::{parameter_at, pointer};
 use crate::predict::memory::Way;
@@ -181,8 +182,12 @@ impl<'a> Walk<'_, '_, 'a> {
         units: &mut Units,
         start: f64,
     ) {
-        let number = self.number(warp, data, facts);
-        let guess = if number.is_none() { self.guess(warp, data, facts) } else { None };
+        let followed = self.follow(warp, data, facts, false);
+        let number = self.number(warp, data, facts).or(followed);
+        let guess = match number {
+            None => self.follow(warp, data, facts, true).or_else(|| self.guess(warp, data, facts)),
+            Some(_) => None,
+        };
         let source = warp.source(data);
         if facts.free {
             let (first, ready) = warp.moved(data);
@@ -236,6 +241,32 @@ impl<'a> Walk<'_, '_, 'a> {
         }
         let number = warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data));
         number.or_else(|| self.sum(warp, data))
+    }
+
+    /// Notes what the registers of a fragment hold, or what stands for that. What a single one holds is the number of its value.
+    fn follow(
+        &mut self,
+        warp: &mut Warp<'_, 'a>,
+        data: &InstData<'a>,
+        facts: &Facts,
+        guesses: bool,
+    ) -> Option<Number> {
+        let (true, [result]) = (facts.follows, data.results) else { return None };
+        // Which lanes a condition holds for has no guess.
+        let registers = if guesses && (!facts.for_addresses || matches!(data.attr, Attr::Cmp(_))) {
+            None
+        } else {
+            let operands = Operands { known: &warp.known, guesses };
+            fragments::computed(warp.func, data, operands, &mut self.patterns)
+        };
+        let single = registers.as_ref().filter(|r| r.len() == 1).map(|r| r[0]);
+        if guesses {
+            warp.known.guessed.put(*result, registers);
+        } else {
+            warp.known.fragments.put(*result, registers);
+            warp.known.guessed.put(*result, None);
+        }
+        single
     }
 
     /// A register of a sum that all warps of the block made together becomes a scalar.
