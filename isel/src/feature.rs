@@ -35,11 +35,13 @@ pub enum Feature {
     SkipMasked,
     /// Iterations of shallow products work on several groups of weights. Without it each works on one.
     JoinedGroups,
+    /// Indices of later iterations are loaded ahead. Without it a load waits for its indices in each iteration.
+    PrefetchIndices,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 12] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
@@ -51,6 +53,7 @@ impl Feature {
         ("halfwords", Self::Halfwords),
         ("skip-masked", Self::SkipMasked),
         ("joined-groups", Self::JoinedGroups),
+        ("prefetch-indices", Self::PrefetchIndices),
     ];
 }
 
@@ -77,6 +80,8 @@ pub struct Ways {
     pub skip_masked: bool,
     /// Several groups of weights in an iteration.
     pub joined_groups: bool,
+    /// Indices of later iterations loaded ahead.
+    pub prefetch_indices: bool,
 }
 
 impl Ways {
@@ -94,6 +99,7 @@ impl Ways {
             halfwords: has(Feature::Halfwords),
             skip_masked: has(Feature::SkipMasked),
             joined_groups: has(Feature::JoinedGroups),
+            prefetch_indices: has(Feature::PrefetchIndices),
         }
     }
 }

@@ -23,6 +23,7 @@
 //!  sums of operands                rearrange_sums.rs: those of right operands lie as threads read them
 //!  iterations ─► blocks            split_k.rs, work_items.rs
 //!  scales ─► ahead                 group_scales.rs, prefetch_scales.rs
+//!  indices ─► ahead                prefetch_indices.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
 //!  loads ─► a tile ahead           prefetch_next_tile.rs
@@ -70,6 +71,7 @@ mod passes;
 mod peeled_end;
 mod persist;
 mod plain_accesses;
+mod prefetch_indices;
 mod prefetch_next_tile;
 mod prefetch_scales;
 mod raster;
@@ -128,6 +130,7 @@ pub use pad_depth::do_pad_depth;
 pub use passes::{MapPass, PASSES, do_map};
 pub use persist::do_persist;
 pub use plain_accesses::do_plain_accesses;
+pub use prefetch_indices::do_prefetch_indices;
 pub use prefetch_next_tile::do_prefetch_next_tile;
 pub use prefetch_scales::do_prefetch_scales;
 pub use rearrange_sums::do_rearrange_sums;

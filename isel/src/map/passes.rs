@@ -155,6 +155,12 @@ pub const PASSES: &[MapPass] = &[
         do_prefetch_scales(&mut v.kernel, c.ways)
     }),
     MapPass {
+        parts: &[Feature::PrefetchIndices],
+        ..each!("prefetch_indices", "loads indices of later iterations ahead", |v, c| {
+            do_prefetch_indices(&mut v.kernel, c.mapping, c.ways)
+        })
+    },
+    MapPass {
         name: "mma_variant",
         does: "makes a variant for each instruction and warp arrangement that fits",
         run: split_variants,

@@ -23,12 +23,13 @@ use warplift::{Feature, Options};
 const MEASURED: [&str; 2] = [include_str!("measured.txt"), include_str!("measured_tables.txt")];
 
 /// Features with the day from which the library has them. What was measured before is predicted without them.
-const SINCE: [(&str, &str); 5] = [
+const SINCE: [(&str, &str); 6] = [
     ("shared-rings", "2026-11-26"),
     ("tight-overlap", "2026-11-26"),
     ("quotients", "2026-11-28"),
     ("halfwords", "2026-11-28"),
     ("broadcast-tile-info", "2026-11-28"),
+    ("prefetch-indices", "2026-11-29"),
 ];
 
 /// What a figure of the table is.
