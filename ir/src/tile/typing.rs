@@ -14,6 +14,20 @@ use smallvec::{SmallVec, smallvec};
 /// Types of an instruction's results.
 pub type Types = SmallVec<[Type; 2]>;
 
+/// What an operand is to an operation of so many, in the words and numbers of a text.
+fn role(op: &Op, index: usize, operands: usize) -> String {
+    if !op.is_read() && !op.is_write() {
+        return format!("operand {}", index + 1);
+    }
+    match index {
+        0 => "the view".to_owned(),
+        _ if op.indices(operands).contains(&index) => format!("index {index}"),
+        _ if op.expected_operand(operands) == Some(index) => "the expected value".to_owned(),
+        _ if op.written_operand(operands) == Some(index) => "the value".to_owned(),
+        _ => "the mask".to_owned(),
+    }
+}
+
 /// Greatest number of grid dimensions.
 pub const MAX_GRID: usize = 3;
 
@@ -59,12 +73,12 @@ pub enum TypeError {
         right: String,
     },
     /// An operand of the wrong type.
-    #[error("operand {index} of `{op}` must be {expected}, found {found}")]
+    #[error("{role} of `{op}` must be {expected}, found {found}")]
     Operand {
         /// Operation.
         op: &'static str,
-        /// Operand, from 1.
-        index: usize,
+        /// What the operand is to it, as the text has it: `index 2`.
+        role: String,
         /// The required type.
         expected: String,
         /// Its type.
@@ -418,7 +432,7 @@ impl Typing<'_> {
     fn bad_operand<T>(&self, index: usize, expected: &str) -> Result<T> {
         Err(TypeError::Operand {
             op: self.op.name(),
-            index: index + 1,
+            role: role(self.op, index, self.args.len()),
             expected: expected.to_owned(),
             found: self.text(self.args[index]),
         })

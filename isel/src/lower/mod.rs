@@ -276,7 +276,12 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// Refuses the current operation on scalars of a type.
     fn refuse_scalars<T>(&self, elem: Elem) -> Result<T> {
         let name = self.k.insts[self.inst].op.name();
-        self.error(format!("`{name}` of {elem} scalars does not compile: `cast` to i32, u32 or f32"))
+        let long = if elem.bits() == 64 && !elem.is_float() {
+            format!(", or use tiles of one element: `reduce_sum(full x : {elem}[1] {name} y, 0)`")
+        } else {
+            String::new()
+        };
+        self.error(format!("`{name}` of {elem} scalars does not compile: `cast` to i32, u32 or f32{long}"))
     }
 
     /// A value's name in the text, or its number.

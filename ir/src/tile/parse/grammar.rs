@@ -452,9 +452,12 @@ fn unknown_bare(c: &mut Cursor<'_>, word: Expr) -> Result<Expr> {
 }
 
 fn operation(c: &mut Cursor<'_>, span: Span, name: &'static str, form: Form) -> Result<Expr> {
+    let parenthesized = c.is("(");
     let args = operands(c, name, form)?;
     if !(form.least..=form.most).contains(&args.len()) {
-        let message = format!("`{name}` takes {}, found {}", count_text(form), args.len());
+        let cure =
+            if parenthesized && c.is(",") { ": parentheses right behind it hold all of them" } else { "" };
+        let message = format!("`{name}` takes {}, found {}{cure}", count_text(form), args.len());
         return Err(ParseError::at(span, message));
     }
     let mut made = call(name, args)?;

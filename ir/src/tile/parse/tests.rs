@@ -221,7 +221,7 @@ fn misuse_in_text_is_an_error() {
         ),
         (
             "g = view p : f16[n] store g[0], n",
-            "operand 3 of `store` must be a tile: `full x : f16[1]`, found i32",
+            "the value of `store` must be a tile: `full x : f16[1]`, found i32",
         ),
         (
             "g = view p : f16[n] x = full 0.0 : f16[4, 4] store g[0], x",
@@ -423,7 +423,11 @@ fn tiles_of_indices_grow_to_the_accessed_shape() {
 #[test]
 fn wrong_tiles_of_indices_are_refused() {
     for (statements, message) in [
-        ("t = load gx[at, 0] : f16[16, 32]", "operand 2 of `load` must be i32[16, 32], found i32[8]"),
+        (
+            "x = mma (zero), t, t",
+            "`mma` takes 3 operands, found 1: parentheses right behind it hold all of them",
+        ),
+        ("t = load gx[at, 0] : f16[16, 32]", "index 1 of `load` must be i32[16, 32], found i32[8]"),
         (
             "t = load gx[cast(at, f32), 0] : f16[8, 32]",
             "must be a tile of i32 or u32, or `to_index` of one of i64",
