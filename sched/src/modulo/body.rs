@@ -325,15 +325,21 @@ impl Body {
 
     /// The graph at an interval. Threads' work is slower for the share of the interval in which products run.
     pub fn beside_products(&self, interval: u32) -> Self {
+        let mut slower = self.clone();
+        self.slow_beside_products(interval, &mut slower);
+        slower
+    }
+
+    /// The same in a copy of the graph, whatever interval it was at.
+    pub fn slow_beside_products(&self, interval: u32, slower: &mut Self) {
         let tensor = self.taken().iter().find(|t| t.0 == Unit::Tensor).map_or(0, |t| t.1);
         let share = (f64::from(tensor) / f64::from(interval)).min(1.0);
         let factor = 1.0 + share * (1.0 / self.pace.beside - 1.0);
-        let mut slower = self.clone();
-        for node in slower.nodes.iter_mut().filter(|n| n.resource == Resource::Threads) {
-            node.busy = (f64::from(node.busy) * factor).round() as u32;
+        let all = slower.nodes.iter_mut().zip(&self.nodes);
+        for (node, own) in all.filter(|(_, own)| own.resource == Resource::Threads) {
+            node.busy = (f64::from(own.busy) * factor).round() as u32;
         }
         slower.settle();
-        slower
     }
 }
 

@@ -39,6 +39,8 @@ mod edges;
 mod elementwise_subtiles;
 mod memory;
 mod modulo_expand;
+mod placing;
+mod pressure;
 mod reorder;
 mod search;
 mod steps;

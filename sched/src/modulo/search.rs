@@ -1,8 +1,11 @@
 //! Iterative modulo scheduling: finds times within the least interval at which all constraints hold.
 
-use super::body::{Body, Edge, Life, Resource};
+use super::body::{Body, Life, Resource};
+use super::placing::{AtInterval, Placing};
+use super::pressure::fullest;
 use super::reorder::{Part, rises};
 use std::cmp::Reverse;
+use std::ops::RangeInclusive;
 
 /// Placements tried for each node before an interval is given up. The number is generous: a longer interval costs
 /// cycles in every iteration, a longer search only costs compile time.
@@ -57,44 +60,77 @@ impl Found {
 /// code before the loop and behind it.
 ///
 /// # Errors
-/// No interval up to the length of a whole iteration works.
+/// No interval up to the length of a whole iteration works, or the deadline has passed.
 pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
-    let mut best = schedule(b, stages.min(2));
-    for more in 3..=stages {
+    let mut found = first_intervals(b, stages.min(2)..=stages)?.into_iter();
+    let mut best = found.next().flatten();
+    for more in found.flatten() {
         let bound = best.as_ref().map_or(u32::MAX, |s| (f64::from(s.interval) * (1.0 - STAGE)) as u32);
-        if let Ok(found) = schedule(b, more)
-            && found.interval < bound
-        {
-            best = Ok(found);
+        if more.interval < bound {
+            best = Some(more);
         }
     }
-    best
+    best.ok_or_else(|| no_interval(b, stages.min(2)))
 }
 
 /// The schedule of the least interval, with at most `stages` stages.
 ///
 /// # Errors
-/// No interval up to the length of a whole iteration works, or the deadline has passed.
+/// As [`best`].
 pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
+    let found = first_intervals(b, stages..=stages)?.pop().flatten();
+    found.ok_or_else(|| no_interval(b, stages))
+}
+
+fn no_interval(b: &Body, stages: u32) -> String {
+    let (serial, registers) = (serial(b, least(b).0), b.registers);
+    format!("no {stages} stages within {serial} cycles keep fragments within {registers} registers")
+}
+
+/// The least interval that units and recurrences allow, and what recurrences allow.
+fn least(b: &Body) -> (u32, u32) {
     let resource = b.taken().first().map_or(1, |t| t.1).max(1);
     let recurrence = least_recurrence(b, resource);
-    let least = resource.max(recurrence);
+    (resource.max(recurrence), recurrence)
+}
+
+/// Cycles of an iteration whose nodes follow each other.
+fn serial(b: &Body, least: u32) -> u32 {
     let slowest = b.beside_products(least);
-    let serial: u32 = slowest.nodes.iter().map(|n| n.busy + n.latency).sum::<u32>().max(least) + 1;
+    slowest.nodes.iter().map(|n| n.busy + n.latency).sum::<u32>().max(least) + 1
+}
+
+/// For each most number of stages the schedule of the least interval. Times do not depend on that number, so the intervals
+/// are gone through once, up to the first that the fewest stages hold.
+///
+/// # Errors
+/// The deadline has passed.
+fn first_intervals(b: &Body, stages: RangeInclusive<u32>) -> Result<Vec<Option<Found>>, String> {
+    let (least, recurrence) = least(b);
     let step = (least / STEPS).max(1);
-    for interval in (least..=serial + step).step_by(step as usize) {
+    let mut found: Vec<Option<Found>> = stages.clone().map(|_| None).collect();
+    let mut body = b.clone();
+    for interval in (least..=serial(b, least) + step).step_by(step as usize) {
         if b.deadline.has_passed() {
             return Err("the time limit ended the search".to_owned());
         }
-        let body = b.beside_products(interval);
-        let search = Search::of(&body, interval.into(), stages);
-        if let Some(times) = search.place() {
-            let order = search.body_order(&times);
-            return Ok(Found { interval, recurrence, times, order, body });
+        b.slow_beside_products(interval, &mut body);
+        let search = AtInterval::of(&body, interval.into());
+        let placed = search.place();
+        for (most, found) in stages.clone().zip(&mut found).filter(|(_, found)| found.is_none()) {
+            let times = placed.iter().flatten().find(|times| search.holds(times, most));
+            *found = times.map(|times| {
+                let order = search.body_order(times);
+                Found { interval, recurrence, times: times.clone(), order, body: body.clone() }
+            });
+        }
+        // Where nothing but registers is in the way, longer intervals place all alike.
+        let lacks = |times: &Option<Vec<i64>>| times.as_ref().is_some_and(|t| search.lacks_registers(t));
+        if found[0].is_some() || (!placed.is_empty() && placed.iter().all(lacks)) {
+            break;
         }
     }
-    let registers = b.registers;
-    Err(format!("no {stages} stages within {serial} cycles keep fragments within {registers} registers"))
+    Ok(found)
 }
 
 /// The least interval that the cycles of the graph allow. No cycle may have a positive weight, where an edge weighs
@@ -102,40 +138,17 @@ pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
 fn least_recurrence(b: &Body, from: u32) -> u32 {
     let longest: i64 = b.edges.iter().map(|e| e.latency.max(0)).sum();
     let (mut low, mut high) = (1i64, longest.max(i64::from(from)).max(1));
+    let mut search = AtInterval::of(b, low);
     while low < high {
         let middle = (low + high) / 2;
-        let possible = Search::of(b, middle, 1).starts().is_some();
+        search.ii = middle;
+        let possible = search.starts().is_some();
         if possible { high = middle } else { low = middle + 1 }
     }
     low as u32
 }
 
-/// The search at one interval.
-struct Search<'b> {
-    b: &'b Body,
-    /// The initiation interval.
-    ii: i64,
-    /// The most stages.
-    stages: u32,
-    /// Edges that lead to each node, and from it.
-    to: Vec<Vec<&'b Edge>>,
-    from: Vec<Vec<&'b Edge>>,
-}
-
-impl<'b> Search<'b> {
-    fn of(b: &'b Body, ii: i64, stages: u32) -> Self {
-        let (mut to, mut from) = (vec![Vec::new(); b.nodes.len()], vec![Vec::new(); b.nodes.len()]);
-        for e in &b.edges {
-            to[e.to].push(e);
-            from[e.from].push(e);
-        }
-        Self { b, ii, stages, to, from }
-    }
-
-    fn gap(&self, e: &Edge) -> i64 {
-        e.latency - self.ii * i64::from(e.distance)
-    }
-
+impl AtInterval<'_> {
     /// Nodes by the time at which a warp reaches them. A node follows the nodes of the same body that it needs, even if
     /// both have the same time.
     fn body_order(&self, times: &[i64]) -> Vec<usize> {
@@ -154,13 +167,7 @@ impl<'b> Search<'b> {
         };
         let mut left: Vec<usize> = (0..keys.len()).collect();
         left.sort_by_key(rank);
-        let mut order = Vec::with_capacity(left.len());
-        while !left.is_empty() {
-            let free = |n: &usize| !needs.iter().any(|&(from, to)| to == *n && left.contains(&from));
-            let at = left.iter().position(free).unwrap_or(0);
-            order.push(left.remove(at));
-        }
-        order
+        in_order_of_needs(left, &needs)
     }
 
     /// The time at which a warp reaches each node within the rotated body. A product is issued as soon as its operands
@@ -217,8 +224,14 @@ impl<'b> Search<'b> {
     fn priorities(&self) -> Vec<Vec<usize>> {
         let mut height = vec![0i64; self.b.nodes.len()];
         for _ in 0..self.b.nodes.len() {
+            let mut grows = false;
             for e in &self.b.edges {
-                height[e.from] = height[e.from].max(height[e.to] + self.gap(e));
+                let above = height[e.to] + self.gap(e);
+                grows |= above > height[e.from];
+                height[e.from] = height[e.from].max(above);
+            }
+            if !grows {
+                break;
             }
         }
         let mut by_text: Vec<usize> = (0..self.b.nodes.len()).collect();
@@ -227,35 +240,37 @@ impl<'b> Search<'b> {
             return vec![by_text];
         }
         let mut by_relief = by_text.clone();
-        by_relief.sort_by_key(|&n| (Reverse(height[n]), Reverse(self.relief(n))));
+        let relief: Vec<i64> = (0..height.len()).map(|n| self.relief(n)).collect();
+        by_relief.sort_by_key(|&n| (Reverse(height[n]), Reverse(relief[n])));
         if by_relief == by_text { vec![by_text] } else { vec![by_relief, by_text] }
     }
 
-    /// A time for every node, or `None` at this interval.
-    fn place(&self) -> Option<Vec<i64>> {
-        if [Resource::Tensor, Resource::Threads].into_iter().any(|r| self.taken(r) > self.ii) {
-            return None;
+    /// A time for every node, by each order of the nodes that is worth trying; `None` for one by which it takes too many
+    /// tries. None at all where the interval is too short.
+    fn place(&self) -> Vec<Option<Vec<i64>>> {
+        let short = [Resource::Tensor, Resource::Threads].into_iter().any(|r| self.taken(r) > self.ii);
+        if short || self.starts().is_none() {
+            return Vec::new();
         }
-        self.starts()?;
-        self.priorities().iter().find_map(|order| self.place_in(order))
+        self.priorities().iter().map(|order| self.place_in(order)).collect()
     }
 
     /// The same, with nodes in an order.
     fn place_in(&self, order: &[usize]) -> Option<Vec<i64>> {
-        let mut times: Vec<Option<i64>> = vec![None; order.len()];
-        let mut last = vec![-1i64; order.len()];
+        let mut placing = Placing::new(self, order);
         let mut budget = TRIES * order.len();
-        while let Some(&n) = order.iter().find(|&&n| times[n].is_none()) {
+        while placing.next() {
             budget = budget.checked_sub(1)?;
-            let before_wait = self.earliest(n, &times).max(0);
-            let found = self.first_fit(n, before_wait, &times);
-            let t = found.unwrap_or(before_wait.max(last[n] + 1));
-            last[n] = t;
-            self.evict(n, t, &mut times);
-            times[n] = Some(t);
+            placing.place();
         }
-        let times: Vec<i64> = times.into_iter().collect::<Option<_>>()?;
-        self.acceptable(&times).then_some(times)
+        placing.times()
+    }
+
+    /// Whether only registers are lacking, in an iteration that ends before the next begins: no node is then in the way of
+    /// one of another iteration.
+    fn lacks_registers(&self, times: &[i64]) -> bool {
+        let serial = times.iter().zip(&self.b.nodes).all(|(t, n)| t + i64::from(n.busy) <= self.ii);
+        serial && self.fits(times, 1) && self.pressure(times) > self.b.registers
     }
 
     /// Cycles of an interval for which a warpgroup's own resource is taken.
@@ -263,83 +278,47 @@ impl<'b> Search<'b> {
         self.b.nodes.iter().filter(|n| n.resource == resource).map(|n| i64::from(n.busy)).sum()
     }
 
-    fn earliest(&self, n: usize, times: &[Option<i64>]) -> i64 {
-        let into = self.to[n].iter().filter(|e| e.from != n);
-        into.filter_map(|e| Some(times[e.from]? + self.gap(e))).max().unwrap_or(0)
+    /// Whether a loop of so many stages can hold the schedule, and its registers fit.
+    fn holds(&self, times: &[i64], stages: u32) -> bool {
+        self.fits(times, stages) && self.pressure(times) <= self.b.registers
     }
 
-    /// Cycles until an occupation is past another one that it overlaps; 0 if they do not overlap.
-    fn overlap(&self, n: usize, t: i64, other: usize, at: i64) -> i64 {
-        let (a, o) = (&self.b.nodes[n], &self.b.nodes[other]);
-        if a.resource != o.resource || a.resource == Resource::None {
-            return 0;
-        }
-        let gap = (at - t).rem_euclid(self.ii);
-        let overlaps = gap < i64::from(a.busy) || self.ii - gap < i64::from(o.busy);
-        if overlaps { (gap + i64::from(o.busy)).rem_euclid(self.ii).max(1) } else { 0 }
-    }
-
-    /// The first time within an interval at which the resource is free.
-    fn first_fit(&self, n: usize, before_wait: i64, times: &[Option<i64>]) -> Option<i64> {
-        let mut t = before_wait;
-        while t < before_wait + self.ii {
-            let open = self.b.closed.iter().filter(|c| c.1 == n).filter_map(|c| times[c.0]);
-            let blocked = times.iter().enumerate().filter(|(o, _)| *o != n);
-            let past =
-                blocked.filter_map(|(o, at)| at.map(|at| self.overlap(n, t, o, at))).max().unwrap_or(0);
-            match past {
-                1.. => t += past,
-                // A product ends in the interval in which it begins.
-                _ => {
-                    let stage = t.div_euclid(self.ii);
-                    return open.into_iter().all(|p| p.div_euclid(self.ii) == stage).then_some(t);
-                }
-            }
-        }
-        None
-    }
-
-    /// Removes the nodes that prevent a forced placement.
-    fn evict(&self, n: usize, t: i64, times: &mut [Option<i64>]) {
-        let late =
-            self.from[n].iter().filter(|e| e.to != n && times[e.to].is_some_and(|at| at < t + self.gap(e)));
-        let late: Vec<usize> = late.map(|e| e.to).collect();
-        for (o, time) in times.iter_mut().enumerate().filter(|(o, _)| *o != n) {
-            if time.is_some_and(|at| late.contains(&o) || self.overlap(n, t, o, at) > 0) {
-                *time = None;
-            }
-        }
-    }
-
-    /// Whether the loop can hold the schedule: the number of stages, all edges, and registers must fit. A product must
-    /// end in the iteration in which it begins, and nodes that read one stage of a ring must be in the same iteration.
-    fn acceptable(&self, times: &[i64]) -> bool {
+    /// Whether all edges hold in so many stages. A product must end in the iteration in which it begins, and nodes that read
+    /// one stage of a ring must be in the same iteration.
+    fn fits(&self, times: &[i64], stages: u32) -> bool {
         let b = self.b;
         let stage = |n: usize| times[n].div_euclid(self.ii);
-        times.iter().all(|t| (0..self.ii * i64::from(self.stages)).contains(t))
+        times.iter().all(|t| (0..self.ii * i64::from(stages)).contains(t))
             && b.edges.iter().all(|e| times[e.to] >= times[e.from] + self.gap(e))
-            && self.pressure(times) <= b.registers
             && b.closed.iter().chain(&b.same_stage).all(|&(a, o)| stage(a) == stage(o))
     }
 
     /// Registers of fragments at the fullest point of the interval.
     fn pressure(&self, times: &[i64]) -> u32 {
-        let ii = self.ii;
         let spans = self.b.lives.iter().map(|l| {
-            let ends = l.uses.iter().map(|&(n, distance)| times[n] + ii * i64::from(distance));
+            let ends = l.uses.iter().map(|&(n, distance)| times[n] + self.ii * i64::from(distance));
             (times[l.from], ends.max().unwrap_or(0), l.registers)
         });
-        let spans: Vec<(i64, i64, u32)> = spans.collect();
-        let at = |t: i64| {
-            let copies = |&(from, to, registers): &(i64, i64, u32)| {
-                let past = (t - from).rem_euclid(ii);
-                let lifetime = (to - from - past).max(0) as u64;
-                registers * lifetime.div_ceil(ii as u64) as u32
-            };
-            spans.iter().map(copies).sum::<u32>()
-        };
-        times.iter().map(|&t| at(t.rem_euclid(ii))).max().unwrap_or(0)
+        fullest(spans, self.ii)
     }
+}
+
+/// Nodes in their order, each behind those of the order that it needs. Of nodes that need each other the first comes first.
+fn in_order_of_needs(mut left: Vec<usize>, needs: &[(usize, usize)]) -> Vec<usize> {
+    let mut waits = vec![0usize; left.len()];
+    let mut before = vec![Vec::new(); left.len()];
+    for &(from, to) in needs {
+        waits[to] += 1;
+        before[from].push(to);
+    }
+    let mut order = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let at = left.iter().position(|&n| waits[n] == 0).unwrap_or(0);
+        let node = left.remove(at);
+        before[node].iter().for_each(|&n| waits[n] -= 1);
+        order.push(node);
+    }
+    order
 }
 
 #[cfg(test)]
@@ -407,6 +386,32 @@ mod tests {
         });
         assert_eq!(first, last);
         assert!(first.1 < first.2, "packed first: {first:?}");
+    }
+
+    /// Going through the intervals once finds what going through them for each number of stages does.
+    #[test]
+    fn each_number_of_stages_gets_its_own_least_interval() {
+        let mut narrow = chain(1);
+        narrow.lives.push(Life { registers: 90, from: 0, uses: vec![(2, 0)] });
+        narrow.lives.push(Life { registers: 60, from: 1, uses: vec![(2, 0)] });
+        for b in [chain(1), chain(2), narrow, equally_urgent(true), equally_urgent(false)] {
+            let together = first_intervals(&b, 1..=4).unwrap();
+            for (found, stages) in together.into_iter().zip(1..) {
+                let alone = schedule(&b, stages).ok();
+                let [found, alone] =
+                    [found, alone].map(|f| f.map(|f| (f.interval, f.recurrence, f.times, f.order)));
+                assert_eq!(found, alone, "{stages} stages");
+            }
+        }
+    }
+
+    /// Registers that no interval has: the search ends where iterations follow each other, not behind the last latency.
+    #[test]
+    fn longer_intervals_are_not_tried_once_iterations_follow_each_other() {
+        let mut b = chain(1);
+        b.nodes[2].latency = u32::MAX / 2;
+        b.lives.push(Life { registers: 201, from: 0, uses: vec![(1, 0)] });
+        assert!(best(&b, 4).unwrap_err().contains("200 registers"));
     }
 
     #[test]
