@@ -20,12 +20,14 @@ mod rows;
 pub mod select;
 mod takes;
 mod tensor_copies;
+mod thread_loads;
 mod tiles;
 mod variant;
 mod vector;
 pub mod window;
 
 pub use feature::{Feature, Ways};
+pub use thread_loads::{ThreadLoads, thread_loads};
 pub use tiles::loop_name;
 pub use variant::MmaVariant;
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  x = mma x0, ta, tb         products and operands that copies bring     nothing
+//!  ta = load ga[..]           operands that threads bring                 18 slots an access, 2 without registers
 //!  s = load gs[..]            read by threads                             a slot for 32 bits
 //!  p = exp2(cast(ta, f32))    64 x 128 elements                           8 slots (special function unit), 1
 //!  w = cast(q, f16)           from narrow elements                        5 slots, 2.5 of packed ones
@@ -21,11 +22,25 @@ const SPECIAL: f64 = 8.0;
 /// (walks of `a16w4` at 1 x 4096 x 14336).
 const NARROW: [f64; 2] = [4.7, 2.5];
 
+/// Slots of an access that brings a part of an operand through registers to shared memory, from walks of 64 trips that bring
+/// 16384 elements of 16 bits one by one (`gemm_any`, 128 x 128 x 64), and of one that `cp.async` makes.
+const ACCESS: [f64; 2] = [18.0, 2.0];
+
 /// The tiles that threads compute in a trip.
 pub(super) struct Beside {
     tiles: Vec<Tile>,
+    brought: Vec<Brought>,
     /// Whether they make operands on both sides.
     pub both: bool,
+}
+
+/// An operand that threads bring.
+struct Brought {
+    shape: Shape,
+    /// Slots of an element that products hide, and slots that they do not.
+    slots: [f64; 2],
+    /// Registers of an element on its way.
+    held: f64,
 }
 
 /// What a tile takes.
@@ -42,13 +57,17 @@ struct Tile {
 pub(super) struct Work {
     /// Issue slots of lanes.
     pub slots: f64,
+    /// Issue slots that nothing hides: threads that wait for what they load do not issue products.
+    pub alone: f64,
     /// Words of all sums, of the largest tile that threads hold beside them, and of all operands that they make.
     pub words: [f64; 3],
+    /// Registers of operands on their way through threads.
+    pub brought: f64,
 }
 
 impl Beside {
-    /// What threads do in the loop of a product.
-    pub fn of(kernel: &Kernel, anchor: &Anchor<'_>) -> Self {
+    /// What threads do in the loop of a product. `resolved` is the kernel with some values of its tunables.
+    pub fn of(kernel: &Kernel, resolved: &Kernel, anchor: &Anchor<'_>) -> Self {
         let blocks = anchor.holder.map_or(&[][..], |h| &kernel.insts[h].blocks);
         let all: Vec<Inst> = blocks.iter().flat_map(|&b| kernel.inside(b)).collect();
         let products: Vec<Inst> =
@@ -70,20 +89,30 @@ impl Beside {
             Some((v, slots, [0.0, held, 0.0]))
         });
         let tiles = sums.chain(made).chain(computed);
-        Self { tiles: tiles.filter_map(|(v, slots, held)| Tile::new(kernel, v, slots, held)).collect(), both }
+        let tiles = tiles.filter_map(|(v, slots, held)| Tile::new(kernel, v, slots, held)).collect();
+        let brought = all.iter().filter_map(|&i| brought(kernel, resolved, i)).collect();
+        Self { tiles, brought, both }
     }
 
     /// Whether they do anything.
     pub fn is_nothing(&self) -> bool {
-        self.tiles.iter().all(|t| t.held[0] > 0.0)
+        self.brought.is_empty() && self.tiles.iter().all(|t| t.held[0] > 0.0)
     }
 
     /// The work of a trip where tunables have these values; nothing where they give no shape.
     pub fn at(&self, value: impl Fn(Tunable) -> i64) -> Work {
         let mut work = Work::default();
+        let elements = |shape: &Shape| -> f64 {
+            let extents = shape.dims().iter().map(|d| d.resolve(&value).map(f64::from));
+            extents.map(Option::unwrap_or_default).product()
+        };
+        for Brought { shape, slots, held } in &self.brought {
+            work.slots += elements(shape) * slots[0];
+            work.alone += elements(shape) * slots[1];
+            work.brought += elements(shape) * held;
+        }
         for tile in &self.tiles {
-            let extents = tile.shape.dims().iter().map(|d| d.resolve(&value).map(f64::from));
-            let elements: f64 = extents.map(Option::unwrap_or_default).product();
+            let elements = elements(&tile.shape);
             work.slots += elements * tile.slots;
             let [sums, beside, operands] = tile.held.map(|held| held * elements);
             work.words = [work.words[0] + sums, work.words[1].max(beside), work.words[2] + operands];
@@ -98,6 +127,22 @@ impl Tile {
         let held = held.map(|h| h * words);
         Some(Self { shape: kernel.ty(v).shape()?, slots: slots * words, held })
     }
+}
+
+/// The operand that a load brings, if threads make it.
+fn brought(kernel: &Kernel, resolved: &Kernel, inst: Inst) -> Option<Brought> {
+    if !matches!(kernel.insts[inst].op, Op::Load) || !is_operand(kernel, kernel.result(inst)) {
+        return None;
+    }
+    let how = warplift_isel::thread_loads(resolved, inst)?;
+    let ty = kernel.ty(kernel.result(inst));
+    let each = 1.0 / f64::from(how.elements);
+    let registers = (f64::from(how.elements * ty.elem().bits()) / 32.0).max(1.0);
+    let (slots, held) = match how.through_registers {
+        true => ([0.0, ACCESS[0] * each], registers * each),
+        false => ([ACCESS[1] * each, 0.0], 0.0),
+    };
+    Some(Brought { shape: ty.shape()?, slots, held })
 }
 
 /// The operands on one side of products that threads make.

@@ -290,7 +290,7 @@ impl<'a> Space<'a> {
         let unequal = asked.anchor.unequal;
         let shares = asked.anchor.counter.is_some_and(|name| can_split_k(asked.kernel, name));
         let streams = asked.anchor.counter.is_some_and(|name| can_stream_k(asked.kernel, name));
-        let beside = Beside::of(asked.kernel, asked.anchor);
+        let beside = Beside::of(asked.kernel, &first.resolved, asked.anchor);
         let begin = |load| rows_begin(asked.kernel, load, asked.sizes, target.line_bytes.into());
         let begins = asked.anchor.loaded.map(|l| l.load.and_then(begin));
         Some(Self {
@@ -432,7 +432,10 @@ impl<'a> Space<'a> {
         // An operand is made part by part where all of it takes too many registers.
         let spare = |chunk: Option<u32>| {
             let part = chunk.map_or(1.0, |deep| (f64::from(deep) / form.extents[2] as f64).min(1.0));
-            possible - AROUND_SUMS - sums - ((beside + part * operands) / threads as f64) as i64
+            possible
+                - AROUND_SUMS
+                - sums
+                - ((beside + part * operands + work.brought) / threads as f64) as i64
         };
         let (chunk, spare) = match form.kind {
             Kind::Mixed => {
@@ -524,7 +527,8 @@ impl<'a> Space<'a> {
     /// Cycles of the copies of a trip, of the fullest unit beside them, and of the trip.
     fn trip(&self, form: &Form, work: Work) -> (f64, f64, f64) {
         let ([m, n, k], rates) = (form.extents, &self.target.rates);
-        let (makes, work) = (work.words[2] > 0.0, work.slots / f64::from(self.target.schedulers * LANES));
+        let lanes = f64::from(self.target.schedulers * LANES);
+        let (makes, work, alone) = (work.words[2] > 0.0, work.slots / lanes, work.alone / lanes);
         let exposed = |groups: u32, products: Option<f64>| {
             let ((cycles, part), all) = match (makes, products) {
                 (false, _) => ((0.0, EXPOSED / f64::from(groups)), 0.0),
@@ -549,12 +553,12 @@ impl<'a> Space<'a> {
                 let own = all / f64::from(groups) + WAIT[0] + WAIT[1] * products / f64::from(groups);
                 let trip = if form.wait == Some(1) { all } else { all.max(own) };
                 let trip = work.max(trip + exposed(groups, self.meets([m, n], groups).then_some(all)));
-                (copies, all, trip.max(beside))
+                (copies, all, trip.max(beside) + alone)
             }
             Computes::Warps(warps) => {
                 let units =
                     warp_cycles([m, n, deep], i64::from(warps), rates, self.target) * self.count as f64;
-                (copies, units, units.max(beside) + WARP_WAIT + exposed(warps / 4, None))
+                (copies, units, units.max(beside) + WARP_WAIT + exposed(warps / 4, None) + alone)
             }
         }
     }

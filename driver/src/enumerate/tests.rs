@@ -5,7 +5,7 @@ use crate::enumerate::forms::COMPILED;
 use crate::kernels::{LIBRARY, find};
 use crate::predict::compile_and_predict;
 use warplift_ir::target::SM90A;
-use warplift_ir::tile::{Epilogue, parse_file};
+use warplift_ir::tile::{Epilogue, Op, parse_file};
 
 fn kernel(name: &str) -> Kernel {
     find(name).unwrap().parse().unwrap().kernels.remove(0)
@@ -371,6 +371,32 @@ fn a_part_of_a_wave_is_shared_out() {
         let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &search).unwrap();
         assert_eq!(chosen.best.mapping.is_streamed(), streams, "{text} {}", chosen.best.mapping);
     }
+}
+
+/// Nothing promises where rows begin: threads bring the operands, one element at a time, by two or without registers.
+#[test]
+fn operands_that_threads_bring_take_registers_and_time() {
+    let text = find("gemm_any").unwrap().text;
+    let with = |facts: [&str; 2]| {
+        let text = text.replace("ptr<f16>", &format!("ptr<f16>{}", facts[0]));
+        let text = text.replace("k: i32", &format!("k: i32{}", facts[1]));
+        parse_file(&text, "t.tile").unwrap().kernels.remove(0)
+    };
+    let loads = |k: &Kernel| {
+        let own = Mapping { kernel: k.name.clone(), ..Mapping::default() };
+        let resolved = warplift_isel::map::do_tunables(k, &own).unwrap();
+        let loads = resolved.insts.keys().filter(|&i| matches!(resolved.insts[i].op, Op::Load));
+        let all: Vec<_> = loads.map(|i| warplift_isel::thread_loads(&resolved, i)).collect();
+        all.iter().map(|l| l.map(|l| (l.elements, l.through_registers))).collect::<Vec<_>>()
+    };
+    assert_eq!(loads(&with(["", ""])), [Some((1, true)); 2]);
+    assert_eq!(loads(&with([" align 4", " % 2"])), [Some((2, false)); 2]);
+    assert_eq!(loads(&with([" align 16", " % 8"])), [None; 2]);
+    let chosen = chosen(&with(["", ""]), "4096x4096x4096");
+    let m = &chosen.best.mapping;
+    assert_eq!((m.tunable("BM"), m.tunable("BN"), m.tunable("BK")), (Some(128), Some(128), Some(64)), "{m}");
+    // Tiles whose operands do not fit the registers on their way are not compiled.
+    assert!(chosen.tried.1 <= 8, "{:?}", chosen.tried);
 }
 
 fn chosen(kernel: &Kernel, sizes: &str) -> Chosen {

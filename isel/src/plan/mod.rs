@@ -63,6 +63,7 @@ pub use fill::{STORE_BITS, fill_layout};
 pub(crate) use propagate::crosses_words;
 pub use propagate::slice_layout;
 pub(crate) use search::CLEARLY;
+pub(crate) use tensor::cp_async_bytes;
 pub use touched::{Touched, touched};
 pub use types::{
     Fill, Plan, Product, Remade, SharedTile, Staged, StagedFill, StorePlan, Stripes, WarpProduct,

@@ -430,7 +430,7 @@ fn fill_of(
     if let Some(why) = declined.as_ref().filter(|_| matches!(k.insts[load].op, Op::LoadRuns(_))) {
         return Err(IselError::at(k, load, format!("rows in runs come by tensor copies only: {why}")));
     }
-    let fill = match (&declined, cp_async_bytes(k, load, view)) {
+    let fill = match (&declined, cp_async_bytes(k, load)) {
         (None, _) => Fill::Tma,
         (Some(_), Some(bytes)) if acquired(k, view).is_none() || follows_acquires(k, load) => {
             Fill::CpAsync(bytes)
@@ -452,7 +452,8 @@ fn lacks(target: &Target, op: Opcode) -> Option<String> {
 }
 
 /// Bytes of one `cp.async` of a load, if the facts make them contiguous in both memories.
-fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
+pub(crate) fn cp_async_bytes(k: &Kernel, load: Inst) -> Option<u32> {
+    let view = k.args(load)[0];
     let window = Window::of(k, view).filter(|w| !w.is_shared(k))?;
     let elements = vector_elements(k, load, k.result(load));
     let bytes = elements * k.ty(view).elem().bits() / 8;
