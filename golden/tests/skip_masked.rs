@@ -5,6 +5,7 @@ use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping};
 use warplift::sim::{self, Adversary};
 use warplift::{Compiled, Feature, Options, compile};
+use warplift_golden::described::check;
 use warplift_golden::given::parsed;
 use warplift_golden::library::reference;
 
@@ -190,5 +191,33 @@ fn zeroed_powers_leave_nothing_where_maxima_start_at_the_mask() {
     ] {
         let text = text(Text { scores, low, ..PLAIN }).replace(plain, powers);
         assert_eq!(is_shorter_text(&text), shorter, "{text}");
+    }
+}
+
+/// What is added to an extreme and taken away again is in no difference, and makes what the extreme compares wrap around.
+#[test]
+fn numbers_that_cancel_around_an_extreme_may_wrap_around() {
+    let text = "kernel masked(q: ptr<f16> align 16, k: ptr<f16> align 16, o: ptr<f16> align 16, queries: i32, keys: i32, w: i32) {
+            grid cdiv(queries, 64)
+            gq = view q : f16[queries, 64]  gk = view k : f16[keys, 64]  go = view o : f16[queries, 64]
+            i = block_index
+            tq = load gq[i*64, 0] : f16[64, 64]
+            zero = full 0.0 : f32[64, 64]
+            row = (iota 0 : i32[64, 64]) + i*64
+            m, l, acc = for t in 0..cdiv(keys, 64) carry m0 = full -1.0e30 : f32[64], l0 = full 0.0 : f32[64], x = zero {
+                tk = load gk[t*64, 0] : f16[64, 64]
+                column = (iota 1 : i32[64, 64]) + t*64
+                seen = max(column*16384 + w, column) - w <= row*16384
+                s = select(seen, (mma zero, tq, trans(tk)) * 0.25, -inf)
+                m1 = max(m0, reduce_max(s, 1))
+                p = exp2(s - expand_dims(m1, 1))
+                by = exp2(m0 - m1)
+                yield m1, l0 * by + reduce_sum(p, 1), mma x * expand_dims(by, 1), cast(p, f16), tk
+            }
+            store go[i*64, 0], cast(acc / expand_dims(l, 1), f16)
+        }
+        mapping masked { for t: pipeline 2, producers 1, consumers 1 }";
+    for w in [7, 2_145_000_000] {
+        check(text, &[("queries", 64), ("keys", 256), ("w", w)], &[""]);
     }
 }

@@ -46,7 +46,7 @@ mod tests;
 
 pub use analysis::{Graph, hoisted_registers, is_mma_duplicated};
 pub use error::{Result, SchedError};
-pub use expand::{LEFT_TO_PTXAS, divides_registers, do_expand_roles, do_setmaxnreg, has_copiers};
+pub use expand::{LEFT_TO_PTXAS, divides_registers, do_expand_roles, do_setmaxnreg, takes_its_share};
 pub use feature::Feature;
 pub use modulo::{Overlap, do_modulo, do_modulo_expand};
 pub use rewrite::{

@@ -156,7 +156,13 @@ impl Converting<'_> {
             return Vec::new();
         };
         let register_file = i64::from(self.space.target.registers) / i64::from(shape.resident);
+        let beside = shape.resident * (shape.threads() + PRODUCER);
+        let share = i64::from(self.space.target.entry_registers(beside));
         let fits = |chunk: &Option<u32>| {
+            // Blocks of warpgroups beside each other have an equal share for each thread.
+            if shape.resident > 1 && matches!(shape.computes, Computes::Groups(_)) {
+                return shape.registers(*chunk) <= share;
+            }
             let own = ((shape.registers(*chunk) + 7) / 8 * 8) * i64::from(shape.threads());
             own + PRODUCER_REGISTERS * i64::from(PRODUCER) <= register_file
         };

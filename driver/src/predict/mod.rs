@@ -356,12 +356,12 @@ fn room(scheduled: &Scheduled<'_>, manifest: &Manifest, registers: u32, target: 
     let threads = manifest.block.max(1);
     let beside = scheduled.launch.resident * threads;
     let registers = registers.min(target.registers / beside.max(1));
-    let registers = if warplift_sched::divides_registers(scheduled) || warplift_sched::has_copiers(scheduled)
-    {
-        target.entry_registers(beside)
-    } else {
-        registers.saturating_sub(SPARED)
-    };
+    let registers =
+        if warplift_sched::divides_registers(scheduled) || warplift_sched::takes_its_share(scheduled) {
+            target.entry_registers(beside)
+        } else {
+            registers.saturating_sub(SPARED)
+        };
     let most = [
         target.resident_threads / threads,
         (target.shared_bytes + target.reserved_shared_bytes)

@@ -21,7 +21,7 @@ use warplift_ir::types::Elem;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
 /// Rows of a `wgmma`. A tile that is not a multiple of them is executed by `mma.sync`.
-const WGMMA_M: u32 = 64;
+pub(super) const WGMMA_M: u32 = 64;
 /// From this number of elements on, a tile is large enough for eight warps.
 const LARGE: u32 = 128 * 128;
 

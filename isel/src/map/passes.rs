@@ -111,8 +111,8 @@ pub const PASSES: &[MapPass] = &[
     each!("swap_ab", "transposes products where operands or reductions want it", |v, c| {
         do_swap_ab(&mut v.kernel, c.mapping)
     }),
-    each!("row_blocks", "computes products that start anew the rows of one instruction at a time", |v, _| {
-        do_row_blocks(&mut v.kernel)
+    each!("row_blocks", "computes products that start anew the rows of one instruction at a time", |v, c| {
+        do_row_blocks(&mut v.kernel, c.target)
     }),
     each!("mask_to_branch", "puts a mask under a branch that is rarely taken", |v, _| {
         do_mask_to_branch(&mut v.kernel)

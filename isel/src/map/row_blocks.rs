@@ -8,20 +8,24 @@
 //!  store c[i], x                                  store c[i], x    store c[i + 128], y
 //! ```
 //!
-//! What they are added to takes the registers of all rows, and a product those of one instruction: 64 columns less for each
-//! thread here. A product that the tensor cores add to its sum needs none of its own, and stays whole. So do tiles whose rows
-//! meet: a part of them would hold what belongs to the whole.
+//! What they are added to takes the registers of all rows, and a product those of one instruction: 64 registers less for each
+//! thread here. It is done only where sums and product do not fit beside each other. A product that the tensor cores add to its sum needs
+//! no registers of its own, and stays whole. So do tiles whose rows meet: a part of them would hold what belongs to the whole.
 
 use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::loops::block_of;
+use super::mma_variant::WGMMA_M;
 use super::sink::{Stops, TilePart};
 use crate::tiles::{constant, extents, memory, program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value};
 
-/// Rows of a product of one warpgroup.
-const ROWS: u32 = 64;
+/// Registers of a thread beside these tiles: addresses, scales, what ptxas takes.
+const OTHERS: u64 = 48;
+/// Threads of a warpgroup.
+const THREADS: u32 = 128;
 /// Operands of a loop before what it carries.
 const BOUNDS: usize = 3;
 /// The rows of a tile of two dimensions, counted from the last one.
@@ -38,8 +42,8 @@ struct Cut {
 }
 
 /// Cuts the tiles of every loop that has such products.
-pub fn do_row_blocks(k: &mut Kernel) {
-    for cut in program_order(k).into_iter().filter_map(|i| cut(k, i)).collect::<Vec<_>>() {
+pub fn do_row_blocks(k: &mut Kernel, target: &Target) {
+    for cut in program_order(k).into_iter().filter_map(|i| cut(k, i, target)).collect::<Vec<_>>() {
         let whole = k.clone();
         if !cut.apply(k) {
             *k = whole;
@@ -47,25 +51,44 @@ pub fn do_row_blocks(k: &mut Kernel) {
     }
 }
 
-/// The cut of a loop that only adds up products which several instructions of each warpgroup make anew.
-fn cut(k: &Kernel, looped: Inst) -> Option<Cut> {
+/// The cut of a loop that adds up products which several instructions of each warpgroup make anew, if both do not fit.
+fn cut(k: &Kernel, looped: Inst, target: &Target) -> Option<Cut> {
     let data = &k.insts[looped];
     let body = *data.blocks.first().filter(|_| matches!(data.op, Op::For))?;
-    let width = ROWS * k.attrs[looped].looped?.consumers?;
-    let insts = &k.blocks[body].insts;
-    let anew =
-        |&&i: &&Inst| matches!(k.insts[i].op, Op::Mma { .. }) && constant(k, k.args(i)[0]) == Some(0.0);
-    let rows = |v: Value| extents(k, v).first().copied().filter(|_| extents(k, v).len() == 2);
-    let extent = insts.iter().filter(anew).find_map(|&i| rows(k.result(i)))?;
+    let consumers = k.attrs[looped].looped?.consumers?;
+    let width = WGMMA_M * consumers;
+    let product = k.blocks[body].insts.iter().find(|&&i| begins_anew(k, i))?;
+    let extent = rows(k, k.result(*product))?;
     if extent <= width
         || !extent.is_multiple_of(width)
         || k.any_inside(looped, |i| k.insts[i].op.has_effect())
     {
         return None;
     }
-    let carried: Vec<usize> =
-        (0..k.results(looped).len()).filter(|&n| rows(k.results(looped)[n]) == Some(extent)).collect();
-    (!carried.is_empty()).then_some(Cut { looped, body, extent, width, carried })
+    let results = k.results(looped);
+    let carried: Vec<usize> = (0..results.len()).filter(|&n| rows(k, results[n]) == Some(extent)).collect();
+    let tiles = carried.iter().map(|&n| results[n]).chain([k.result(*product)]);
+    let held = tiles.map(|v| registers(k.ty(v))).sum::<u64>() / u64::from(consumers * THREADS);
+    let room = (target.registers / (consumers * THREADS)).min(target.thread_registers);
+    let fits = held + OTHERS <= room.into();
+    (!carried.is_empty() && !fits).then_some(Cut { looped, body, extent, width, carried })
+}
+
+/// Whether a product is added to nothing.
+fn begins_anew(k: &Kernel, inst: Inst) -> bool {
+    matches!(k.insts[inst].op, Op::Mma { .. }) && constant(k, k.args(inst)[0]) == Some(0.0)
+}
+
+/// The rows of a tile of two dimensions.
+fn rows(k: &Kernel, v: Value) -> Option<u32> {
+    let shape = extents(k, v);
+    shape.first().copied().filter(|_| shape.len() == 2)
+}
+
+/// Registers of all threads that hold a tile.
+fn registers(ty: Type) -> u64 {
+    let elements = ty.shape().and_then(|s| s.elements()).unwrap_or(0);
+    elements * u64::from(ty.elem().bits()) / 32
 }
 
 impl Cut {
@@ -82,11 +105,16 @@ impl Cut {
         let narrow: FxHashSet<Value> = narrow.collect();
         narrow.iter().for_each(|&v| k.values[v].ty = self.narrow(k.ty(v)));
         do_drop_unused(k);
+        let end = k.blocks[self.body].insts.last().copied();
         program_order(k).into_iter().all(|i| {
             let is_new = (i.as_u32() as usize) >= old;
-            let whole = is_new && matches!(k.insts[i].op, Op::Slice(_));
+            let whole = match k.insts[i].op {
+                Op::Slice(_) => is_new,
+                Op::Mma { .. } => !is_new && k.blocks[self.body].insts.contains(&i),
+                _ => false,
+            };
             let uses = k.args(i).iter().any(|v| narrow.contains(v));
-            !whole && (is_new || !uses || matches!(k.insts[i].op, Op::Yield))
+            !whole && (is_new || !uses || Some(i) == end)
         })
     }
 

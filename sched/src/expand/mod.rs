@@ -35,7 +35,7 @@ mod tile_info;
 mod unroll;
 mod wgmma_pipelining;
 
-pub use setmaxnreg::{LEFT_TO_PTXAS, divides_registers, do_setmaxnreg, has_copiers};
+pub use setmaxnreg::{LEFT_TO_PTXAS, divides_registers, do_setmaxnreg, takes_its_share};
 
 use crate::analysis::{Graph, Node, budgets, draws_tiles, effects_of, hoisted_before_wait, limit, node_of};
 use crate::error::{Result, SchedError};

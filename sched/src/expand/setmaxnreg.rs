@@ -70,8 +70,15 @@ pub fn divides_registers(s: &Scheduled<'_>) -> bool {
 
 /// Whether some role only copies. What its block is chosen for, others of its kind beside it, then depends on what ptxas takes:
 /// with nothing to hold it, it took 150 registers where 94 were needed, and one block ran where two were counted on.
-pub fn has_copiers(s: &Scheduled<'_>) -> bool {
+fn has_copiers(s: &Scheduled<'_>) -> bool {
     s.roles.iter().any(|role| role.copiers > 0)
+}
+
+/// Whether ptxas takes the share that its threads have of so many blocks beside each other: with the products of warpgroups it
+/// does. With those of warps it takes fewer than are allocated here (54 of 68, 42 of 56).
+pub fn takes_its_share(s: &Scheduled<'_>) -> bool {
+    let multiplies = |func: &Func<'_>| func.insts.values().any(|d| d.op == Opcode::Wgmma);
+    has_copiers(s) && s.roles.iter().any(|role| multiplies(&role.func))
 }
 
 /// The most blocks that a multiprocessor holds beside each other with an equal share for all threads, if more than one

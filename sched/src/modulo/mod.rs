@@ -276,7 +276,11 @@ fn found_for(body: &Body, stages: u32) -> Option<(Found, Option<String>)> {
     match search::best(body, stages) {
         Ok(found) => Some((found, None)),
         Err(why) => {
-            let found = search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1).ok()?;
+            let mut found = search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1).ok()?;
+            // A product that rises has its result beside that of the one before. The text's order may need fewer registers.
+            if found.registers() > body.registers + WORK_REGISTERS {
+                found.keep_text_order();
+            }
             Some((found, Some(why)))
         }
     }

@@ -38,6 +38,11 @@ impl Found {
         (self.times[node] / i64::from(self.interval)) as u32
     }
 
+    /// Registers of its fragments at the fullest cycle.
+    pub fn registers(&self) -> u32 {
+        pressure(&self.body, &self.times, self.interval.into())
+    }
+
     /// Whether products of a body of one stage rise above work that the text has before them.
     pub fn rises(&self) -> bool {
         let part = |&n: &usize| {
@@ -293,14 +298,18 @@ impl AtInterval<'_> {
             && b.closed.iter().chain(&b.same_stage).all(|&(a, o)| stage(a) == stage(o))
     }
 
-    /// Registers of fragments at the fullest point of the interval.
     fn pressure(&self, times: &[i64]) -> u32 {
-        let spans = self.b.lives.iter().map(|l| {
-            let ends = l.uses.iter().map(|&(n, distance)| times[n] + self.ii * i64::from(distance));
-            (times[l.from], ends.max().unwrap_or(0), l.registers)
-        });
-        fullest(spans, self.ii)
+        pressure(self.b, times, self.ii)
     }
+}
+
+/// Registers of fragments at the fullest point of the interval.
+fn pressure(b: &Body, times: &[i64], ii: i64) -> u32 {
+    let spans = b.lives.iter().map(|l| {
+        let ends = l.uses.iter().map(|&(n, distance)| times[n] + ii * i64::from(distance));
+        (times[l.from], ends.max().unwrap_or(0), l.registers)
+    });
+    fullest(spans, ii)
 }
 
 /// Nodes in their order, each behind those of the order that it needs. Of nodes that need each other the first comes first.

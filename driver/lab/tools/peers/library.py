@@ -312,9 +312,18 @@ class Moe4:
         return error(t["c"][at], ref * t["weights"][at, None])
 
 
+def block_products():
+    """DeepGEMM's product with scales of blocks, where it is installed."""
+    try:
+        import deep_gemm
+    except ImportError:
+        return {}
+    return {"DeepGEMM": lambda t: deep_gemm.fp8_gemm_nt((t["a"], t["sa"].t()), (t["b"], t["sb"]), t["d"])}
+
+
 @known
 class Blocks:
-    """cuBLASLt's product with scales of blocks, through PyTorch."""
+    """cuBLASLt's product with scales of blocks, through PyTorch, and DeepGEMM's."""
     limit = 4e-3
 
     @staticmethod
@@ -323,10 +332,11 @@ class Blocks:
         a, b = (normal(rows, k, dtype=torch.float8_e4m3fn) for rows in (m, n))
         sa = torch.rand(k // BLOCK, m, device="cuda") + 0.5
         sb = torch.rand(n // BLOCK, k // BLOCK, device="cuda") + 0.5
-        return dict(a=a, b=b, sa=sa, sb=sb, c=poison(m, n, dtype=torch.bfloat16))
+        c, d = (poison(m, n, dtype=torch.bfloat16) for _ in range(2))
+        return dict(a=a, b=b, sa=sa, sb=sb, c=c, d=d)
 
     peers = {"cuBLASLt": lambda t: torch._scaled_mm(  # pylint: disable=protected-access
-        t["a"], t["b"].t(), scale_a=t["sa"].t(), scale_b=t["sb"].t(), out_dtype=torch.bfloat16)}
+        t["a"], t["b"].t(), scale_a=t["sa"].t(), scale_b=t["sb"].t(), out_dtype=torch.bfloat16), **block_products()}
 
     @staticmethod
     def error(t):

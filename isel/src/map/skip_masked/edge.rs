@@ -74,11 +74,13 @@ impl<'k> Asked<'k> {
         if !upwards || !is_never_negative(self.k, low) {
             return Vec::new();
         }
-        let cases: Option<Vec<Vec<Edge>>> = (spread::cases(self.k, &mut self.terms, inst, truth).iter())
-            .map(|all| all.iter().map(|s| self.sum(inst, s, &|_, c| c < 0)).collect())
-            .collect();
-        let cases = cases.unwrap_or_default();
-        let narrow: Vec<Edge> = cases.iter().flatten().cloned().collect();
+        let spread = spread::cases(self.k, &mut self.terms, inst, truth);
+        let cases: Option<Vec<Vec<Edge>>> =
+            spread.iter().map(|all| all.iter().map(|s| self.sum(inst, s, &|_, c| c < 0)).collect()).collect();
+        let within: Option<Vec<Edge>> =
+            spread.iter().flatten().flat_map(|s| &s.within).map(|t| self.within(inst, t)).collect();
+        let (Some(cases), Some(within)) = (cases, within) else { return Vec::new() };
+        let narrow: Vec<Edge> = cases.iter().flatten().cloned().chain(within).collect();
         let one_side = |edges: &Vec<Edge>| edges.iter().all(|e| e.side == edges[0].side && !self.is_vain(e));
         let kept = cases.iter().filter(|edges| !edges.is_empty() && one_side(edges));
         kept.map(|edges| Case { side: edges[0].side, edges: edges.clone(), narrow: narrow.clone() }).collect()
@@ -109,8 +111,20 @@ impl<'k> Asked<'k> {
         }
     }
 
-    /// The sum that says so. `last`: whether the last place along a dimension is taken, by the coefficient of the place.
+    /// A sum that is a part of a comparison, of which only the size matters.
+    fn within(&mut self, inst: Inst, sum: &Rc<Term>) -> Option<Edge> {
+        let of = Difference { greater: sum.clone(), less: Term::int(0), strict: true, within: Vec::new() };
+        self.parts(inst, &of, &|_, _| false)
+    }
+
+    /// The sum that says so, if it depends on the counter. `last`: whether the last place along a dimension is taken, by the
+    /// coefficient of the place.
     fn sum(&mut self, inst: Inst, of: &Difference, last: &dyn Fn(usize, i64) -> bool) -> Option<Edge> {
+        self.parts(inst, of, last).filter(|edge| edge.step.1 != 0)
+    }
+
+    /// The parts of a sum; `last` as of [`Self::sum`].
+    fn parts(&mut self, inst: Inst, of: &Difference, last: &dyn Fn(usize, i64) -> bool) -> Option<Edge> {
         let k = self.k;
         let extents = k.ty(k.result(inst)).shape().map_or(Vec::new(), |s| s.dims().to_vec());
         let places: Vec<Rc<Term>> = (0..extents.len()).map(place).collect();
@@ -161,7 +175,7 @@ impl<'k> Asked<'k> {
                 edge.products.push((self.values(factors.iter())?, c));
             }
         }
-        (edge.step.1 != 0).then_some(edge)
+        Some(edge)
     }
 
     /// Whether a product fits 64 bits, as far as it is of indices: of one size, and extents.

@@ -25,6 +25,8 @@ pub(super) struct Difference {
     pub greater: Rc<Term>,
     pub less: Rc<Term>,
     pub strict: bool,
+    /// Sums that extremes and magnitudes compare before more is added: what then cancels may make one of them wrap around.
+    pub within: Vec<Rc<Term>>,
 }
 
 /// Cases, and the terms of each.
@@ -36,17 +38,20 @@ pub(super) fn cases(k: &Kernel, terms: &mut Terms<'_>, inst: Inst, truth: bool) 
     let dims: Vec<usize> = (0..k.ty(k.result(inst)).shape().map_or(0, |s| s.rank())).collect();
     let mut found = Vec::new();
     for (greater, less, strict) in orders(*cmp, [x, y], truth) {
-        if let Some(difference) = (Spread { k, terms: &mut *terms }).quotients([greater, less], &dims, strict)
-        {
+        let mut spread = Spread { k, terms: &mut *terms, within: Vec::new() };
+        if let Some(difference) = spread.quotients([greater, less], &dims, strict) {
             found.push(vec![difference]);
             continue;
         }
-        let mut side = |v, above| Spread { k, terms: &mut *terms }.of(v, &dims, above);
-        let (Some(above), Some(below)) = (side(greater, true), side(less, false)) else { return Vec::new() };
+        let sides = (spread.of(greater, &dims, true), spread.of(less, &dims, false));
+        let within = spread.within;
+        let (Some(above), Some(below)) = sides else { return Vec::new() };
         let all = above.iter().flat_map(|a| below.iter().map(move |b| (a, b)));
         found.extend(all.map(|(a, b)| {
             let pairs = a.iter().flat_map(|g| b.iter().map(move |l| (g.clone(), l.clone())));
-            pairs.map(|(greater, less)| Difference { greater, less, strict }).collect()
+            pairs
+                .map(|(greater, less)| Difference { greater, less, strict, within: within.clone() })
+                .collect()
         }));
     }
     found
@@ -63,6 +68,8 @@ fn orders(cmp: CmpOp, [x, y]: [Value; 2], truth: bool) -> Vec<(Value, Value, boo
 struct Spread<'a, 'k> {
     k: &'a Kernel,
     terms: &'a mut Terms<'k>,
+    /// See [`Difference::within`].
+    within: Vec<Rc<Term>>,
 }
 
 impl Spread<'_, '_> {
@@ -78,7 +85,12 @@ impl Spread<'_, '_> {
         let (a, b) = (a?, b?);
         let known = x.down || [&a, &b].iter().all(|t| self.is_never_negative(t, dims));
         let more = if strict { x.by - 1 } else { 0 };
-        known.then(|| Difference { greater: a.plus(&Term::int(more), -1), less: b, strict })
+        known.then(|| Difference {
+            greater: a.plus(&Term::int(more), -1),
+            less: b,
+            strict,
+            within: Vec::new(),
+        })
     }
 
     /// Whether a sum is of places and of other numbers that are never negative.
@@ -117,6 +129,7 @@ impl Spread<'_, '_> {
                 let times = if op == BinOp::Add { 1 } else { -1 };
                 let a = self.of(args[0], dims, above)?;
                 let b = self.of(args[1], dims, above == (times > 0))?;
+                self.within.extend(a.iter().chain(&b).flatten().cloned());
                 both(&a, &b, |a, b| a.iter().flat_map(|x| b.iter().map(|y| x.plus(y, times))).collect())
             }
             _ => return None,
