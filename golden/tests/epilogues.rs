@@ -214,17 +214,24 @@ fn epilogues_compute_what_the_text_says() {
 }
 
 /// The library's block-scaled product adds its sums by itself, and these wait for registers that products move. (Measured on
-/// an H100 in bursts: 1.21 of the unscaled one; tiles of 192 x 128, which are predicted at 1.23, take 1.35.)
+/// an H100 in bursts, of the unscaled one: tiles of 192 x 128 1.35, the library's of 256 x 128 1.21.)
 #[test]
 fn scaled_blocks_take_little_longer() {
-    let cycles = |name: &str| {
-        let module = warplift::kernels::find(name).expect("a kernel").parse().expect("a text");
+    let cycles = |name: &str, words: Option<&str>| {
+        let text = warplift::kernels::find(name).expect("a kernel").text;
+        let (body, own) = text.split_at(text.find("\nmapping ").expect("a mapping"));
+        let mapping = words.map_or(own.to_owned(), |words| format!("\nmapping {name} {{ {words} }}"));
+        let module = parse_file(&format!("{body}{mapping}"), name).expect("a text");
         let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
         let sizes = Sizes::parse(kernel, "m=4096,n=4096,k=4096").expect("sizes");
         predict(kernel, mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles
     };
-    let ratio = cycles("gemm_e4m3_blocks") / cycles("gemm_e4m3");
-    assert!(ratio <= 1.32, "{ratio:.3}");
+    let plain = cycles("gemm_e4m3", None);
+    let low = "BM = 192, BN = 128 for t: pipeline fit, producers 1, consumers 3 kernel: persistent, raster band_m 16";
+    for (words, most) in [(Some(low), 1.23), (None, 1.32)] {
+        let ratio = cycles("gemm_e4m3_blocks", words) / plain;
+        assert!(ratio <= most, "{words:?}: {ratio:.3}");
+    }
 }
 
 /// What is stored before and after a load of the same array, and the sizes of a problem.

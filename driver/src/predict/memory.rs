@@ -22,7 +22,7 @@ pub struct Scene {
     /// Multiprocessors that have blocks.
     pub multiprocessors: u32,
     /// Each has one block at a time, whose warps wait for the last of their loads; of several blocks some have theirs, and
-    /// none waits for the rate.
+    /// no load waits for the rate. Copies do, of however many blocks.
     pub single: bool,
     /// The part that device memory moves of what blocks ask for first, by parameter: others ask for the rest. Empty where
     /// device memory is of no account.

@@ -15,6 +15,7 @@
 use super::MapContext;
 use super::cursor::Cursor;
 use super::group_scales::line;
+use super::mma_variant::WARPGROUP_THREADS;
 use crate::facts::is_multiple;
 use crate::takes::takes;
 use crate::tiles::{extents, program_order};
@@ -32,8 +33,6 @@ const MOST_SUMS: u32 = 16;
 const HALF_BITS: u32 = 16;
 /// Elements of a dimension of a tensor copy's box at most.
 const BOX: u32 = 256;
-/// Threads of a warpgroup.
-const THREADS: u32 = 128;
 
 /// Joins the groups of loops that have a producer.
 pub fn do_join_groups(k: &mut Kernel, c: &MapContext<'_>) {
@@ -66,7 +65,7 @@ fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping) -> Option<u32> {
         if matches!(op, Op::Mma { .. }) {
             let sums = extents(k, k.result(inst)).iter().product::<u32>();
             let own = extents(k, k.args(inst)[1]).get(1).copied()?;
-            let threads = mapping.consumers.unwrap_or(1).max(1) * THREADS;
+            let threads = mapping.consumers.unwrap_or(1).max(1) * WARPGROUP_THREADS;
             if sums > MOST_SUMS * threads || depth.is_some_and(|d| d != own) {
                 return None;
             }

@@ -15,8 +15,9 @@
 use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::loops::block_of;
-use super::mma_variant::WGMMA_M;
+use super::mma_variant::{WARPGROUP_THREADS, WGMMA_M};
 use super::sink::{Stops, TilePart};
+use super::strip_mine::words;
 use crate::tiles::{constant, extents, memory, program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::target::Target;
@@ -24,8 +25,6 @@ use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value};
 
 /// Registers of a thread beside these tiles: addresses, scales, what ptxas takes.
 const OTHERS: u64 = 48;
-/// Threads of a warpgroup.
-const THREADS: u32 = 128;
 /// Operands of a loop before what it carries.
 const BOUNDS: usize = 3;
 /// The rows of a tile of two dimensions, counted from the last one.
@@ -67,9 +66,13 @@ fn cut(k: &Kernel, looped: Inst, target: &Target) -> Option<Cut> {
     }
     let results = k.results(looped);
     let carried: Vec<usize> = (0..results.len()).filter(|&n| rows(k, results[n]) == Some(extent)).collect();
-    let tiles = carried.iter().map(|&n| results[n]).chain([k.result(*product)]);
-    let held = tiles.map(|v| registers(k.ty(v))).sum::<u64>() / u64::from(consumers * THREADS);
-    let room = (target.registers / (consumers * THREADS)).min(target.thread_registers);
+    let threads = consumers * WARPGROUP_THREADS;
+    let registers = |v: Value| {
+        let ty = k.ty(v);
+        words(ty.elem(), ty.shape().and_then(|s| s.elements()).unwrap_or(0), threads.into())
+    };
+    let held: u64 = carried.iter().map(|&n| results[n]).chain([k.result(*product)]).map(registers).sum();
+    let room = (target.registers / threads).min(target.thread_registers);
     let fits = held + OTHERS <= room.into();
     (!carried.is_empty() && !fits).then_some(Cut { looped, body, extent, width, carried })
 }
@@ -83,12 +86,6 @@ fn begins_anew(k: &Kernel, inst: Inst) -> bool {
 fn rows(k: &Kernel, v: Value) -> Option<u32> {
     let shape = extents(k, v);
     shape.first().copied().filter(|_| shape.len() == 2)
-}
-
-/// Registers of all threads that hold a tile.
-fn registers(ty: Type) -> u64 {
-    let elements = ty.shape().and_then(|s| s.elements()).unwrap_or(0);
-    elements * u64::from(ty.elem().bits()) / 32
 }
 
 impl Cut {
@@ -148,7 +145,15 @@ impl Cut {
     fn part<'k>(&self, at: Cursor<'k>, number: u32, known: &[(Value, Value)]) -> TilePart<'k> {
         let done = known.iter().map(|&(whole, part)| ((whole, BACK), part)).collect::<FxHashMap<_, _>>();
         let from = number * self.width;
-        TilePart { at, extent: self.extent, from, width: self.width, done, stops: Stops::Memory, holds: &[] }
+        TilePart {
+            at,
+            extent: self.extent,
+            from,
+            width: self.width,
+            done,
+            stops: Stops::ThroughProducts,
+            holds: &[],
+        }
     }
 
     /// The loop begins with parts.

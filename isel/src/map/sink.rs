@@ -35,8 +35,9 @@ pub enum Stops<'a> {
     Nowhere,
     /// Loads.
     Loads,
-    /// Only where neither loads nor products can be narrowed: what is narrowed stays what it was otherwise.
-    Memory,
+    /// Only tiles that cannot be recomputed, and products can: of the rows of their left operands. What is recomputed keeps
+    /// its place in the text and what the mapping says of it.
+    ThroughProducts,
     /// Certain instructions.
     At(&'a FxHashSet<Inst>),
 }
@@ -44,7 +45,7 @@ pub enum Stops<'a> {
 impl Stops<'_> {
     fn at(self, k: &Kernel, inst: Inst) -> bool {
         match self {
-            Self::Nowhere | Self::Memory => false,
+            Self::Nowhere | Self::ThroughProducts => false,
             Self::Loads => matches!(k.insts[inst].op, Op::Load),
             Self::At(kept) => kept.contains(&inst),
         }
@@ -147,7 +148,7 @@ impl TilePart<'_> {
     }
 
     fn narrows_products(&self) -> bool {
-        matches!(self.stops, Stops::Memory)
+        matches!(self.stops, Stops::ThroughProducts)
     }
 
     /// The store of the slice, by one of the whole tile, which is this operand of it.

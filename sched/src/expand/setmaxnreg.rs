@@ -11,7 +11,8 @@
 //! others can spare; if that is too little, also those that the producer can spare.
 //!
 //! Nothing is divided where several blocks fit beside each other and no role of them needs more than an equal share:
-//! a launch whose roles divide registers holds all registers of a multiprocessor, so that its other blocks wait.
+//! a launch whose roles divide registers holds all registers of a multiprocessor, so that its other blocks wait. Blocks with a
+//! producer that need no division are held to an equal share too: ptxas takes what nothing holds it to.
 //!
 //! ```text
 //!  384 threads, 64 KB: 168 registers at entry, 232 + 40 after setmaxnreg     1 block, of which a role needs 41
@@ -34,10 +35,9 @@ const BESIDE_ACCUMULATORS: u32 = 32;
 /// by role.
 pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
     let divides = divides_registers(s);
-    if !divides && !has_copiers(s) {
-        return true;
-    }
-    if let Some(blocks) = beside(s, needed, target) {
+    if (divides || has_copiers(s))
+        && let Some(blocks) = beside(s, needed, target)
+    {
         share_equally(s, blocks, target);
         return true;
     }
