@@ -18,6 +18,7 @@ use super::lines::rows_begin;
 use super::propose::{ACCUMULATORS, Anchor, PART, from_a_counter, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
 use crate::predict::Launch;
+use crate::predict::neighbours::{both, copying};
 use crate::problem::{operand_bits, operands, traffic};
 use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{Depth, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster};
@@ -472,7 +473,9 @@ impl<'a> Space<'a> {
             true => own * trip + waves * BETWEEN[usize::from(!deferred)] * tile + around + each * tile,
             false => waves * (trips * trip + around + each * tile),
         };
-        let busy = busy + self.added_up(&form);
+        let beside = (blocks.min(places) as u32, self.target.shared_bytes.into());
+        let copying = copying(own * self.alone(&form), beside, self.target);
+        let busy = both(busy + self.added_up(&form), copying);
         // A cluster's blocks wait for each other, at the start most of all.
         let launched = if form.whole.persistent { 1.0 } else { waves };
         let late = launched * self.target.estimates.cluster_start_cycles;
@@ -486,6 +489,17 @@ impl<'a> Space<'a> {
         let estimate =
             slowed(cycles, ideal / cycles, power, self.target) + second(busy, own * read, self.target);
         Some(Form { floor: start + least.max(self.memory), estimate, busy, ..form })
+    }
+
+    /// Bytes that a trip copies for its block alone: the next block of the order has the same rows or the same columns.
+    fn alone(&self, form: &Form) -> f64 {
+        let [m, n, k] = form.extents;
+        let [left, right] = self.asked.anchor.loaded.map(|l| k as f64 * l.bytes);
+        let (left, right) = (m as f64 * left, n as f64 * right);
+        let of_rows = matches!(form.whole.raster, Raster::BandN(_)) || self.rows(m) <= 1.0;
+        let shared =
+            |bytes: f64, others: bool| if others { bytes / self.target.estimates.neighbours } else { bytes };
+        shared(left, of_rows) + shared(right, !of_rows)
     }
 
     /// Cycles of device memory where so many blocks ask in so many trips for so many bytes each: few do not have enough in

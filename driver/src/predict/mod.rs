@@ -37,6 +37,7 @@ mod lanes;
 mod launch;
 mod launched;
 mod memory;
+pub(crate) mod neighbours;
 mod patterns;
 mod phases;
 mod progress;
@@ -106,6 +107,8 @@ pub struct Prediction {
     pub alone: f64,
     /// Cycles that device memory needs at least.
     pub memory: f64,
+    /// Cycles in which the L2 gives a multiprocessor what its blocks copy, where that may decide.
+    pub copying: Option<f64>,
     /// What no schedule beats.
     pub floor: Floor,
     /// Arrays whose contents bound loops or choose branches and were not given; such a loop counts 16 trips. A name is
@@ -259,8 +262,8 @@ fn walk_blocks(
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let (end, even) = walks.end(grid, blocks, first, &walked, &alone);
     let again = walks.read_again(grid, blocks, &walked, (end, slowdown))?;
-    let started = f64::from(blocks) * target.estimates.block_start_cycles;
-    let end = end.max(walks.updating(grid, &walked)?).max(started);
+    let copying = walks.copying(grid, blocks, &walked, (end, manifest.dynamic_shared));
+    let end = walks.latest(grid, blocks, &walked, (end, copying))?;
     let memory = floor.memory * slowdown + again;
     // The next launch's blocks take places beside running ones while other multiprocessors are idle, unless there are none.
     let apart = places == 1 || 2 * blocks <= multiprocessors;
@@ -275,6 +278,7 @@ fn walk_blocks(
         waves,
         alone: first.alone,
         memory,
+        copying,
         floor,
         blocks: blocks.into(),
         assumed: walks.assumed(),
@@ -532,6 +536,19 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         self.cost(place).ok().map(|seen| seen.0)
     }
 
+    /// When a launch ends whose blocks end then, by what they share: the L2, a line of global memory, their start.
+    fn latest(
+        &mut self,
+        grid: [i64; 3],
+        blocks: u32,
+        walked: &Walked,
+        (end, copying): (f64, Option<f64>),
+    ) -> Result<f64, PredictError> {
+        let started = f64::from(blocks) * self.target.estimates.block_start_cycles;
+        let end = copying.map_or(end, |cycles| neighbours::both(end, cycles));
+        Ok(end.max(self.updating(grid, walked)?).max(started))
+    }
+
     /// Bytes that device memory moves again because the L2 has lost them: by comparison with the first block's
     /// neighbours.
     fn refetched(&mut self, grid: [i64; 3], blocks: u32, first: &Requests) -> Result<f64, PredictError> {
@@ -573,11 +590,12 @@ impl Prediction {
         Self { clock: self.clock_on(target), ..self }
     }
 
-    /// Device memory takes its time whatever the clock of the multiprocessors is.
+    /// Device memory and the L2 take their time whatever the clock of the multiprocessors is.
     fn clock_on(&self, target: &Target) -> Clock {
         let share = self.taken.iter().find(|t| t.0 == Unit::Tensor).map_or(0.0, |t| t.1);
         let products = target.clocks.of_products(share * self.occupied(target));
-        let (blocks, memory) = (self.cycles - self.overlap, target.estimates.start_cycles + self.memory);
+        let beyond = self.memory.max(self.copying.unwrap_or(0.0));
+        let (blocks, memory) = (self.cycles - self.overlap, target.estimates.start_cycles + beyond);
         let of = |clock: f64, least: f64| blocks / (blocks / clock).max(memory / least.min(clock));
         Clock {
             burst: of(products.burst, target.clocks.memory.burst),

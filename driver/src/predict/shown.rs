@@ -83,6 +83,9 @@ impl fmt::Display for Prediction {
         }
         self.write_phases(f)?;
         writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
+        if let Some(cycles) = self.copying {
+            writeln!(f, "  L2: {cycles:.0} cycles at least for copies that neighbours do not share")?;
+        }
         for (unit, share) in &self.taken {
             writeln!(f, "  {}: {:.0}% taken", unit_name(*unit), 100.0 * share)?;
         }

@@ -3,7 +3,7 @@ mod data;
 use super::*;
 use crate::kernels::find;
 use warplift_ir::plural;
-use warplift_ir::target::SM90A;
+use warplift_ir::target::{H100, SM90A};
 use warplift_ir::tile::parse_file;
 
 /// Under the library's first mapping.
@@ -185,6 +185,37 @@ fn clusters_that_share_copies_wait_longer_for_memory() {
     assert_eq!(alone.floor, together.floor);
     let ratio = together.memory / alone.memory;
     assert!((ratio - SM90A.estimates.multicast_slowdown).abs() < 0.01, "{ratio} {alone} {together}");
+}
+
+/// Tilings of 8192^3 that were measured on an H100 (us, in bursts): neighbours that share the large operand take half as long
+/// as those that share the small one.
+#[test]
+fn neighbours_share_what_the_cache_gives() {
+    let measured = [
+        (256, 64, 2, "band_m 16", 2743.0),
+        (256, 64, 2, "band_n 16", 1558.0),
+        (64, 128, 1, "band_m 16", 2007.0),
+        (192, 128, 3, "band_m 16", 1559.0),
+        (192, 128, 3, "band_n 16", 1523.0),
+        (128, 256, 2, "band_m 16", 1383.0),
+    ];
+    for (m, n, consumers, raster, us) in measured {
+        let p = tiled([m, n], consumers, raster);
+        let ratio = p.microseconds(p.clock.burst) / us;
+        assert!((0.8..1.1).contains(&ratio), "{m} x {n}, {raster}: {ratio} {p}");
+    }
+}
+
+/// `gemm` of 8192^3 in such tiles, on an H100.
+fn tiled([m, n]: [i64; 2], consumers: u32, raster: &str) -> Prediction {
+    let text = format!(
+        "mapping gemm {{ BM = {m}, BN = {n}, BK = 64 for t: pipeline fit, producers 1, consumers {consumers}, wait 0 \
+         kernel: persistent, raster {raster}, epilogue deferred }}"
+    );
+    let mapping = parse_file(&text, "tiled.tile").unwrap().mappings.remove(0);
+    let kernel = &find("gemm").unwrap().parse().unwrap().kernels[0];
+    let sizes = Sizes::parse(kernel, "m=8192,n=8192,k=8192").unwrap();
+    predict(kernel, &mapping, &H100, &sizes, &Default::default()).unwrap()
 }
 
 /// A bulk copy has an address and no map: which array's bytes it brings follows from the address.

@@ -7,6 +7,13 @@
 //! ```
 //!
 //! Pointers stand at places of their own, so addresses of two blocks can be compared.
+//!
+//! And what the L2 gives beyond that: what blocks beside each other ask for at the same time goes to them once.
+//!
+//! ```text
+//!  block b      copies  A[0]  B[0]   A[1]  B[1] ..        all of B is asked for by b + 1 too: a quarter of it counts
+//!  block b + 1  copies  A'[0] B[0]   A'[1] B[1] ..        A is its own: all of it counts
+//! ```
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,6 +25,19 @@ pub struct Requests {
     elsewhere: f64,
     /// All bytes by parameter.
     parameters: FxHashMap<u32, f64>,
+    /// Bytes that copies load, by parameter, however often they were asked for.
+    copied: FxHashMap<u32, f64>,
+}
+
+/// A copy to shared memory: of which parameter's array, from where if that is known, and how many bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied {
+    /// The parameter.
+    pub parameter: u32,
+    /// As [`Requests::add`] takes it.
+    pub place: Option<i64>,
+    /// Of the block's own request, whoever receives them.
+    pub bytes: f64,
 }
 
 /// Dimensions of a grid.
@@ -42,11 +62,34 @@ impl Requests {
         *self.parameters.entry(parameter).or_default() += bytes;
     }
 
+    /// Bytes that a copy loads.
+    pub fn add_copied(&mut self, parameter: u32, bytes: f64) {
+        *self.copied.entry(parameter).or_default() += bytes;
+    }
+
+    /// Bytes of all copies.
+    pub fn copied(&self) -> f64 {
+        self.copied.values().sum()
+    }
+
+    /// Bytes of all copies, of those that a neighbour asks for too the part that goes to this block alone: the L2 answers as
+    /// many neighbours at once. By the first copies of the next block.
+    pub fn copied_alone(&self, next: &[Copied], neighbours: f64) -> f64 {
+        let of = |parameter: u32, bytes: f64| {
+            let copies = || next.iter().filter(|copy| copy.parameter == parameter);
+            let shared = copies().filter(|copy| copy.place.is_some_and(|at| self.places.contains_key(&at)));
+            let sum = shared.map(|copy| copy.bytes).sum::<f64>();
+            let part = sum / copies().map(|copy| copy.bytes).sum::<f64>().max(1.0);
+            bytes * (1.0 - part + part / neighbours)
+        };
+        self.copied.iter().map(|(&parameter, &bytes)| of(parameter, bytes)).sum()
+    }
+
     /// As many times the bytes at each place: what a walk that was cut short did not see.
     pub fn grow(&mut self, times: f64) {
         self.places.values_mut().for_each(|bytes| *bytes *= times);
         self.elsewhere *= times;
-        self.parameters.values_mut().for_each(|bytes| *bytes *= times);
+        self.parameters.values_mut().chain(self.copied.values_mut()).for_each(|bytes| *bytes *= times);
     }
 
     /// All bytes.
@@ -90,6 +133,21 @@ mod tests {
 
     fn requests(places: &[(i64, f64)]) -> Requests {
         Requests { places: places.iter().copied().collect(), ..Requests::default() }
+    }
+
+    /// Of 300 bytes of array 0, which the next block copies too, a quarter; of 100 of array 1, of whose copies it shares half,
+    /// five eighths; all of array 2, from places that nobody knows.
+    #[test]
+    fn copies_of_neighbours_share_what_the_cache_gives() {
+        let mut first = requests(&[(0, 100.0), (10, 50.0)]);
+        for (parameter, bytes) in [(0, 100.0), (0, 200.0), (1, 100.0), (2, 30.0)] {
+            first.add_copied(parameter, bytes);
+        }
+        let copy = |(parameter, place)| Copied { parameter, place, bytes: 50.0 };
+        let next = [(0, Some(0)), (1, Some(10)), (1, Some(11)), (2, None)].map(copy);
+        assert_eq!(first.copied(), 430.0);
+        assert_eq!(first.copied_alone(&next, 4.0), 75.0 + 62.5 + 30.0);
+        assert_eq!(first.copied_alone(&[], 4.0), 430.0);
     }
 
     /// Places 0: a row of x, the same along y; 1, 2: different in every block.

@@ -12,7 +12,7 @@ use super::launched::{Contents, Launch};
 use super::memory::{Memory, Scene};
 use super::patterns::{Number, Patterns};
 use super::phases::{Phase, Trips};
-use super::traffic::Requests;
+use super::traffic::{Copied, Requests};
 use super::unequal::Unequal;
 use super::units::Units;
 use super::updates::{Arrival, Lines, Updates};
@@ -36,6 +36,8 @@ const LANE_BY_LANE: u64 = 4;
 /// Instructions of a warp's rest that are counted, without their times. A longer rest goes on as what was walked, which is
 /// too short where inner loops grow: a triangle of 80 rows was given a third of its time with 160,000.
 const SKIMMED: u64 = 284_000;
+/// Copies of a block that are compared with those of the block before it.
+const COMPARED: u64 = 64;
 
 /// A scheduled program whose blocks are walked, with the sizes, the data and the grid of a launch.
 pub struct Program<'s, 'a> {
@@ -140,6 +142,21 @@ impl<'s, 'a> Program<'s, 'a> {
     }
 }
 
+impl Program<'_, '_> {
+    /// The first copies of a block, of the first role that issues any. Nothing is timed.
+    pub fn first_copies(&self, place: [i64; 3]) -> Vec<Copied> {
+        let scene = Scene::new(1, true);
+        let mut walk = Walk::new(self, place, Arrival::Last, &scene);
+        let roles = self.scheduled.roles.iter().zip(&self.roles);
+        let role = roles.flat_map(|(role, facts)| Warp::of(role, facts)).find(|w| copies(w.func));
+        if let Some(mut warp) = role {
+            // However far it came: what is not known counts as nobody else's.
+            let _ = walk.skim_until(&mut warp, |w| w.copied >= COMPARED);
+        }
+        walk.first
+    }
+}
+
 /// What a warp had issued, and when.
 type Pace = (u64, f64);
 
@@ -172,8 +189,9 @@ struct Walk<'l, 's, 'a> {
     /// Tiles that were drawn from a counter, and the number to which it counts, where that is known.
     drawn: u32,
     most: Option<i64>,
-    /// Copies that were counted.
+    /// Copies that were counted, and the first of them.
     copied: u64,
+    first: Vec<Copied>,
     /// Whether the producer has told the other roles numbers of a tile.
     told: bool,
 }
@@ -232,6 +250,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             drawn: 0,
             most: None,
             copied: 0,
+            first: Vec::new(),
             told: false,
         }
     }
@@ -398,7 +417,12 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             Opcode::Br => warp.jump(inst, 0),
             Opcode::BrIf => drop(warp.branch(inst, data)),
             Opcode::StShared if self.drawn > 0 => self.note(warp, data),
-            op if op.is_async_load() => self.copied += 1,
+            op if op.is_async_load() => {
+                self.copied += 1;
+                if self.copied <= COMPARED {
+                    self.first.extend(Self::copied(warp, data));
+                }
+            }
             _ => {
                 let number = self.number(warp, data, facts);
                 warp.results(data, number, 0.0);

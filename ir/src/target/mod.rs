@@ -252,6 +252,10 @@ pub struct Estimates {
     /// Least cycles of a multiprocessor for a line of 128 bytes from the L2, however little of it a load or a box's row wants, while
     /// all multiprocessors read. (Measured on an H100: `global.apart.l2` and `tma.load.*.offset*` of docs/microbenchmarks.md.)
     pub cache_line_cycles: f64,
+    /// Neighbours in the grid that get a line at once which they copy at the same time. Of blocks that share their boxes two next
+    /// to each other get 1.8 times as much, four and more 2.6 times, sixteen and more blocks apart nothing more
+    /// (docs/microbenchmarks.md, `tma.load.*.sharers*`); of the bytes of products in nineteen tilings a fourth counts.
+    pub neighbours: f64,
     /// Cycles from one block's start to the next one's, whatever multiprocessors they go to and however small they are.
     pub block_start_cycles: f64,
     /// Cycles that the blocks of a cluster begin later than blocks alone. (Measured on an H100, products of 2048^3 and 4096^3

@@ -61,6 +61,7 @@ const H200: Target = Target {
         overlapped_start_cycles: 500.0,
         pdl_saved_cycles: 650.0,
         cache_line_cycles: 1.87,
+        neighbours: 4.0,
         block_start_cycles: 1.21,
         cluster_start_cycles: 1900.0,
         multicast_slowdown: 1.25,

@@ -14,6 +14,7 @@ use crate::predict::lanes::Known;
 use crate::predict::launched::{parameter_at, pointer};
 use crate::predict::memory::Way;
 use crate::predict::patterns::Number;
+use crate::predict::traffic::Copied;
 use crate::predict::units::Units;
 use crate::predict::warp::{Warp, offset};
 use warplift_ir::machine::{Attr, InstData, RoleKind, Value};
@@ -127,21 +128,26 @@ impl<'a> Walk<'_, '_, 'a> {
         }
     }
 
-    fn copy(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
-        let Attr::Tma(tma) = data.attr else { return };
-        let coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
-        let coordinates = coordinates.map(|&v| warp.known[v].value);
-        let place = coordinates.clone().try_fold(0, |at: i64, v| Some(at.wrapping_mul(SPREAD) ^ v?));
-        let bytes = f64::from(tma.bytes);
+    /// What a tensor copy or a bulk copy moves.
+    pub(super) fn copied(warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Copied> {
+        let Attr::Tma(tma) = data.attr else { return None };
+        let mut coordinates = coordinates(warp, data);
+        let place = coordinates.try_fold(0, |at: i64, v| Some(at.wrapping_mul(SPREAD) ^ v?));
         // A bulk copy has an address, and no map.
-        let bulk = data.op == Opcode::BulkLoad;
-        let boxes = Some(&self.program.boxes).filter(|_| !bulk);
-        let outside = boxes.map_or(0.0, |b| b.outside(tma.map, coordinates)) * bytes;
-        let address = warp.guessed_addresses(data, 2).filter(|_| bulk);
+        let address = warp.guessed_addresses(data, 2).filter(|_| data.op == Opcode::BulkLoad);
         let parameter =
             address.and_then(|at| parameter_at(at.first)).map_or(tma.map, |(parameter, _)| parameter);
+        Some(Copied { parameter, place: place.map(|at| pointer(parameter) ^ at), bytes: tma.bytes.into() })
+    }
+
+    fn copy(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
+        let Attr::Tma(tma) = data.attr else { return };
+        let Some(Copied { parameter, place, bytes }) = Self::copied(warp, data) else { return };
+        let bulk = data.op == Opcode::BulkLoad;
+        let boxes = Some(&self.program.boxes).filter(|_| !bulk);
+        let outside = boxes.map_or(0.0, |b| b.outside(tma.map, coordinates(warp, data))) * bytes;
         let fresh = match place {
-            Some(place) => self.requests.add(parameter, pointer(parameter) ^ place, bytes),
+            Some(place) => self.requests.add(parameter, place, bytes),
             None => {
                 self.requests.add_elsewhere(parameter, bytes);
                 true
@@ -156,6 +162,7 @@ impl<'a> Walk<'_, '_, 'a> {
             warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
             return;
         }
+        self.requests.add_copied(parameter, bytes);
         let (rows, beside) = (boxes.map_or(1.0, |b| b.rows(tma.map)), self.scene.multiprocessors);
         let lines = boxes.and_then(|b| b.lines(tma.map)).map_or(0.0, |n| self.target.lines_beside(n, beside));
         let cycles = self.target.copy_beside(bytes, rows, beside).max(lines);
@@ -524,6 +531,12 @@ struct Occupies {
     /// Cycles of the unit's work that may wait in a queue while the warp goes on; `None` where it holds the warp until it
     /// is done.
     queued: Option<f64>,
+}
+
+/// The coordinates of a tensor copy, or the address of a bulk one, where they are known.
+fn coordinates<'w>(warp: &'w Warp<'_, '_>, data: &'w InstData<'_>) -> impl Iterator<Item = Option<i64>> + 'w {
+    let args = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
+    args.map(|&v| warp.known[v].value)
 }
 
 fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, target: &Target, units: &mut Units, start: f64) {

@@ -15,6 +15,8 @@ use warplift_ir::tile::CmpOp;
 
 /// Rows of the array.
 const ROWS: i64 = 64 << 10;
+/// Blocks among which those that share stand far from each other.
+const SPREAD: u32 = 128;
 /// Copies in a turn.
 pub const LENGTH: u32 = 16;
 
@@ -63,6 +65,8 @@ pub struct Shape {
     pub ground: Ground,
     /// Blocks that load the same rows.
     pub sharers: u32,
+    /// Those blocks stand as far from each other as they can, not next to each other.
+    pub spread: bool,
     /// Bytes from a line's start to the first byte of its rows.
     pub offset: u32,
     /// Bytes that rows are further apart than the ground's, so that their starts lie anywhere in a line.
@@ -117,7 +121,8 @@ impl Shape {
     }
 
     fn name(self) -> String {
-        let sharers = if self.sharers > 1 { format!(".sharers{}", self.sharers) } else { String::new() };
+        let far = if self.spread { ".spread" } else { "" };
+        let sharers = if self.sharers > 1 { format!(".sharers{}{far}", self.sharers) } else { String::new() };
         let offset = if self.offset > 0 { format!(".offset{}", self.offset) } else { String::new() };
         let skew = if self.skew > 0 { format!(".skew{}", self.skew) } else { String::new() };
         let (Self { rows, inner, swizzle, .. }, stage) = (self, self.stage_name());
@@ -183,8 +188,12 @@ impl Copies {
         let lane = c.value(NewInst::new(Opcode::Elect, &[], &[Ty::Pred]));
         let elected = warp.map_or(lane, |w| c.op(Opcode::AndPred, &[lane, w], Ty::Pred));
         let block = c.op(Opcode::CtaidX, &[], Ty::B32);
-        let sharers = c.imm(shape.sharers.trailing_zeros().into());
-        let row = c.int(Opcode::ShrU32, block, sharers);
+        let row = if shape.spread {
+            c.and_imm(block, i64::from(SPREAD / shape.sharers) - 1)
+        } else {
+            let sharers = c.imm(shape.sharers.trailing_zeros().into());
+            c.int(Opcode::ShrU32, block, sharers)
+        };
         let own = c.mul_imm(row, shape.rows.into());
         let first = c.and_imm(own, rows - 1);
         Self { shape, elected, first, rank }
@@ -407,6 +416,7 @@ pub const fn shape(rows: u32, inner: u32, swizzle: u32) -> Shape {
         multicast: 1,
         ground: Ground::Cache,
         sharers: 1,
+        spread: false,
         offset: 0,
         skew: 0,
         boxes: 1,
@@ -430,10 +440,23 @@ pub fn small_boxes() -> impl Iterator<Item = Shape> {
         .map(|(rows, boxes)| Shape { boxes, ..shape(rows, 128, 128) })
 }
 
+/// Boxes that neighbours load too, and boxes like one of them that blocks far apart load.
+fn sharing(like: Shape) -> impl Iterator<Item = Case> {
+    let shapes = [like, shape(128, 64, 64), shape(256, 32, 32), Shape { offset: 32, ..like }];
+    let near = shapes.into_iter().flat_map(|s| [2, 4, 8, 16].map(|sharers| (Shape { sharers, ..s }, 8)));
+    let far = [2, 4, 8, 16, 32].map(|sharers| Shape { sharers, spread: true, ..like });
+    let far = far.into_iter().flat_map(|s| [2, 8].map(|stages| (s, stages)));
+    near.chain(far).map(|(s, stages)| loads(s, stages, Blocks::Each(1), rate(s)))
+}
+
+/// The bytes of a turn.
+fn rate(shape: Shape) -> Reading {
+    Reading::BytesPerCycle { bytes: f64::from(LENGTH * shape.stage()) }
+}
+
 /// All of it.
 pub fn cases() -> Vec<Case> {
     let latency = Reading::Cycles { per: LENGTH.into() };
-    let rate = |s: Shape| Reading::BytesPerCycle { bytes: f64::from(LENGTH * s.stage()) };
     let (one, all) = (Blocks::Count(1), Blocks::Each(1));
     let mut list = Vec::new();
     for s in [shape(8, 128, 128), shape(64, 128, 128), shape(128, 128, 128), shape(256, 128, 128)] {
@@ -463,10 +486,7 @@ pub fn cases() -> Vec<Case> {
     for s in [32, 64, 96].map(|offset| Shape { offset, ..base }) {
         list.extend([one, all].map(|blocks| loads(s, 8, blocks, rate(s))));
     }
-    for s in [base, shape(128, 64, 64), shape(256, 32, 32), Shape { offset: 32, ..base }] {
-        let shared = [2, 4, 8, 16].map(|sharers| Shape { sharers, ..s });
-        list.extend(shared.map(|s| loads(s, 8, all, rate(s))));
-    }
+    list.extend(sharing(base));
     for s in [16, 32, 64, 96].map(|skew| Shape { skew, ..base }) {
         list.extend([one, all].map(|blocks| loads(s, 8, blocks, rate(s))));
         list.extend([4, 16].map(|sharers| loads(Shape { sharers, ..s }, 8, all, rate(s))));

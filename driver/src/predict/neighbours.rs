@@ -1,0 +1,56 @@
+//! What the L2 gives a multiprocessor of what its neighbours ask for at the same time.
+//!
+//! ```text
+//!  blocks           b      b + 1    b + 2    b + 3          b + 16
+//!  left operand     A0     A1       A2       A3             A0       a line for each block
+//!  right operand    B0     B0       B0       B0             B1       a line for four neighbours
+//! ```
+//!
+//! Copies of blocks that lie next to each other in the grid and ask for the same lines at about the same time are answered
+//! at once, up to four of them. Those of blocks that lie further apart are not: such blocks go their own ways.
+
+use super::Walks;
+use super::walk::Walked;
+use warplift_ir::target::Target;
+
+/// Times that copies fill a block's shared memory before it is out of step with blocks further away: blocks of 128 x 64 x
+/// 1024 (1024^3) get all that they share with blocks eight away, those of 128 x 64 x 8192 nothing of it
+/// (docs/lab-book/2026-11-28.md).
+const IN_STEP: f64 = 2.0;
+
+/// Tilings of f16 products whose tensor cores and whose L2 take 512 and 480, and 768 and 810 cycles an iteration, take 596
+/// and 922; those of 1024 and 630 take no longer than the tensor cores (docs/lab-book/2026-11-28.md).
+const NEAR: i32 = 6;
+
+/// Cycles in which the L2 gives a multiprocessor so many bytes that it shares with no neighbour, beside so many
+/// multiprocessors that ask, where its blocks have so much shared memory.
+pub fn copying(bytes: f64, (multiprocessors, shared): (u32, f64), target: &Target) -> f64 {
+    (bytes - IN_STEP * shared).max(0.0) / target.rates.cache_share(multiprocessors)
+}
+
+/// What takes so long by itself and so long by the L2: where both are near each other they are in each other's way.
+pub fn both(itself: f64, copying: f64) -> f64 {
+    (itself.powi(NEAR) + copying.powi(NEAR)).powf(1.0 / f64::from(NEAR))
+}
+
+impl Walks<'_, '_, '_> {
+    /// Cycles in which the L2 gives a multiprocessor what its blocks copy, as much of it as neighbours do not share; `None` where
+    /// that is less than they take if they share nothing, or where neighbours are not known.
+    pub(super) fn copying(
+        &self,
+        grid: [i64; 3],
+        blocks: u32,
+        walked: &Walked,
+        (end, shared): (f64, u32),
+    ) -> Option<f64> {
+        let each = self.mean * f64::from(blocks.div_ceil(self.target.multiprocessors));
+        let beside = (self.scene.multiprocessors, f64::from(self.resident * shared));
+        let cycles = |bytes: f64| copying(each * bytes, beside, self.target);
+        if walked.draws || cycles(walked.requests.copied()) <= end {
+            return None;
+        }
+        let along = (0..3).find(|&d| grid[d] > 1)?;
+        let next = self.program.first_copies(std::array::from_fn(|d| i64::from(d == along)));
+        Some(cycles(walked.requests.copied_alone(&next, self.target.estimates.neighbours)))
+    }
+}
