@@ -262,8 +262,7 @@ fn walk_blocks(
     let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
     let (end, even) = walks.end(grid, blocks, first, &walked, &alone);
     let again = walks.read_again(grid, blocks, &walked, (end, slowdown))?;
-    let copying = walks.copying(grid, blocks, &walked, (end, manifest.dynamic_shared));
-    let end = walks.latest(grid, blocks, &walked, (end, copying))?;
+    let (end, copying) = walks.latest(grid, blocks, &walked, (end, manifest.dynamic_shared))?;
     let memory = floor.memory * slowdown + again;
     // The next launch's blocks take places beside running ones while other multiprocessors are idle, unless there are none.
     let apart = places == 1 || 2 * blocks <= multiprocessors;
@@ -536,17 +535,19 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         self.cost(place).ok().map(|seen| seen.0)
     }
 
-    /// When a launch ends whose blocks end then, by what they share: the L2, a line of global memory, their start.
+    /// When a launch ends whose blocks, of so much shared memory, end then, by what they share: the L2, of which the cycles are given
+    /// too where it may decide, a line of global memory, their start.
     fn latest(
         &mut self,
         grid: [i64; 3],
         blocks: u32,
         walked: &Walked,
-        (end, copying): (f64, Option<f64>),
-    ) -> Result<f64, PredictError> {
+        (end, shared): (f64, u32),
+    ) -> Result<(f64, Option<f64>), PredictError> {
         let started = f64::from(blocks) * self.target.estimates.block_start_cycles;
+        let copying = self.copying(grid, blocks, walked, (end, shared));
         let end = copying.map_or(end, |cycles| neighbours::both(end, cycles));
-        Ok(end.max(self.updating(grid, walked)?).max(started))
+        Ok((end.max(self.updating(grid, walked)?).max(started), copying))
     }
 
     /// Bytes that device memory moves again because the L2 has lost them: by comparison with the first block's
