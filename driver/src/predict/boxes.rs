@@ -4,6 +4,9 @@
 //!  array  ───────────┐
 //!  box       [■■■■■■■│□□□]      rows outside are filled with zeros, which all multiprocessors together get at a low rate
 //!
+//!  array  ──────┐
+//!  box       [■■■│□□]           rows that the end cuts take longer, each
+//!
 //!  lines  │       │       │
 //!  rows   │[■■■■■■■]      │     begin where lines do: a line each
 //!         │   [■■■■■■■]   │     begin anywhere, where a row of the array is no whole number of lines: up to two each
@@ -83,6 +86,18 @@ impl Boxes {
         if inside == 0 { 0.0 } else { share * (1.0 - inside as f64 / all as f64) }
     }
 
+    /// Rows of a box at these coordinates of which the array's end cuts off a part.
+    pub fn cut(&self, map: u32, coordinates: impl Iterator<Item = Option<i64>>) -> f64 {
+        let Some((tile, array)) = self.of(map).and_then(|b| Some((b, b.array.as_ref()?))) else { return 0.0 };
+        let (Some(&extent), Some(&end), Some(Some(at))) =
+            (tile.extents.first(), array.first(), coordinates.into_iter().next())
+        else {
+            return 0.0;
+        };
+        let at = i64::from(at as i32);
+        if at < end && end < at + extent { self.rows(map) } else { 0.0 }
+    }
+
     fn of(&self, map: u32) -> Option<&TensorBox> {
         self.0.get(map as usize)?.as_ref()
     }
@@ -128,6 +143,8 @@ mod tests {
             [0.0, 0.875 / 4.0, 0.25 / 4.0, 0.0]
         );
         assert_eq!(outside(32, 0), 0.0);
+        let cut = |column: Option<i64>| boxes.cut(0, [column, Some(0)].into_iter());
+        assert_eq!([cut(Some(0)), cut(Some(24)), cut(Some(64)), cut(None)], [0.0, 32.0, 0.0, 0.0]);
         assert_eq!(boxes.outside(0, [Some(0), None].into_iter()), 0.0);
     }
 }

@@ -294,6 +294,10 @@ pub struct Estimates {
     /// like others. (Measured on an H100, boxes of 128 rows of which 32, 64 and 127 are outside: 11.2 to 17.1; a
     /// convolution whose weights' boxes are half outside: 10.7.)
     pub outside_bytes_per_cycle: f64,
+    /// Cycles more of the copy engine for a row of a box that the array's end cuts, on one multiprocessor, and twice as many where all
+    /// load: the mean of boxes of 128 rows of 64 elements of 16 bits of which 8, 24, 40 and 56 are inside (0.8 to 1.8, and 0.9 to
+    /// 3.6; docs/lab-book/2026-11-28.md).
+    pub cut_row_cycles: f64,
     /// Slowdown for each 1000 rows and columns that a wave of tiles reads. The cause is power, not stalls.
     pub footprint_slowdown: f64,
     /// Slowdown of tiles with 128 columns against 256. Narrower instructions read the left operand more often.
@@ -545,6 +549,12 @@ impl Target {
     pub fn zeros_beside(&self, bytes: f64, multiprocessors: u32) -> f64 {
         let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
         part * bytes / self.estimates.outside_bytes_per_cycle
+    }
+
+    /// Cycles more for so many rows of a box of which a part lies outside the array, while so many multiprocessors load.
+    pub fn cut_beside(&self, rows: f64, multiprocessors: u32) -> f64 {
+        let part = f64::from(multiprocessors) / f64::from(self.multiprocessors.max(1));
+        rows * self.estimates.cut_row_cycles * (1.0 + part)
     }
 
     /// Bytes of shared memory of each block if `blocks` blocks share one multiprocessor.

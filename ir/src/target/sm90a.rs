@@ -76,6 +76,7 @@ const H200: Target = Target {
         cache_row_cycles: 1.5,
         copy_box_cycles: 19.2,
         outside_bytes_per_cycle: 14.0,
+        cut_row_cycles: 1.3,
         footprint_slowdown: 0.0023,
         narrow_slowdown: 0.06,
         shallow_slowdown: 1.16,

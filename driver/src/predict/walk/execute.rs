@@ -166,7 +166,9 @@ impl<'a> Walk<'_, '_, 'a> {
         let (rows, beside) = (boxes.map_or(1.0, |b| b.rows(tma.map)), self.scene.multiprocessors);
         let lines = boxes.and_then(|b| b.lines(tma.map)).map_or(0.0, |n| self.target.lines_beside(n, beside));
         let cycles = self.target.copy_beside(bytes, rows, beside).max(lines);
-        let cycles = (cycles + self.target.zeros_beside(outside, beside)) * units.blocks();
+        let cut = boxes.map_or(0.0, |b| b.cut(tma.map, coordinates(warp, data)));
+        let zeros = self.target.zeros_beside(outside, beside) + self.target.cut_beside(cut, beside);
+        let cycles = (cycles + zeros) * units.blocks();
         let begins = units.take(Unit::Tma, start, cycles);
         // What the block asks for the first time comes from device memory.
         let latency = if fresh {
