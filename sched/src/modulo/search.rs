@@ -67,7 +67,9 @@ impl Found {
 /// # Errors
 /// No interval up to the length of a whole iteration works, or the deadline has passed.
 pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
-    let mut found = first_intervals(b, stages.min(2)..=stages)?.into_iter();
+    let tried = first_intervals(b, stages.min(2)..=stages)?;
+    let refusal = tried.refusal(b, stages.min(2));
+    let mut found = tried.found.into_iter();
     let mut best = found.next().flatten();
     for more in found.flatten() {
         let bound = best.as_ref().map_or(u32::MAX, |s| (f64::from(s.interval) * (1.0 - STAGE)) as u32);
@@ -75,7 +77,7 @@ pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
             best = Some(more);
         }
     }
-    best.ok_or_else(|| no_interval(b, stages.min(2)))
+    best.ok_or(refusal)
 }
 
 /// The schedule of the least interval, with at most `stages` stages.
@@ -83,13 +85,33 @@ pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
 /// # Errors
 /// As [`best`].
 pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
-    let found = first_intervals(b, stages..=stages)?.pop().flatten();
-    found.ok_or_else(|| no_interval(b, stages))
+    let mut tried = first_intervals(b, stages..=stages)?;
+    let found = tried.found.pop().flatten();
+    found.ok_or_else(|| tried.refusal(b, stages))
 }
 
-fn no_interval(b: &Body, stages: u32) -> String {
-    let (serial, registers) = (serial(b, least(b).0), b.registers);
-    format!("no {stages} stages within {serial} cycles keep fragments within {registers} registers")
+/// The intervals that were gone through.
+struct Tried {
+    /// For each most number of stages the schedule of the least interval.
+    found: Vec<Option<Found>>,
+    /// The longest that was tried, in cycles.
+    longest: u32,
+    /// The fewest registers of schedules that only registers forbid to the fewest stages.
+    registers: Option<u32>,
+}
+
+impl Tried {
+    /// Why `stages`, the fewest, have no schedule.
+    fn refusal(&self, b: &Body, stages: u32) -> String {
+        let longest = self.longest;
+        match self.registers {
+            Some(needed) => format!(
+                "{stages} stages of up to {longest} cycles need {needed} registers for fragments, and there are {} registers",
+                b.registers
+            ),
+            None => format!("no order of the work holds in {stages} stages of up to {longest} cycles"),
+        }
+    }
 }
 
 /// The least interval that units and recurrences allow, and what recurrences allow.
@@ -110,10 +132,11 @@ fn serial(b: &Body, least: u32) -> u32 {
 ///
 /// # Errors
 /// The deadline has passed.
-fn first_intervals(b: &Body, stages: RangeInclusive<u32>) -> Result<Vec<Option<Found>>, String> {
+fn first_intervals(b: &Body, stages: RangeInclusive<u32>) -> Result<Tried, String> {
     let (least, recurrence) = least(b);
     let step = (least / STEPS).max(1);
-    let mut found: Vec<Option<Found>> = stages.clone().map(|_| None).collect();
+    let found: Vec<Option<Found>> = stages.clone().map(|_| None).collect();
+    let mut tried = Tried { found, longest: least, registers: None };
     let mut body = b.clone();
     for interval in (least..=serial(b, least) + step).step_by(step as usize) {
         if b.deadline.has_passed() {
@@ -122,7 +145,10 @@ fn first_intervals(b: &Body, stages: RangeInclusive<u32>) -> Result<Vec<Option<F
         b.slow_beside_products(interval, &mut body);
         let search = AtInterval::of(&body, interval.into());
         let placed = search.place();
-        for (most, found) in stages.clone().zip(&mut found).filter(|(_, found)| found.is_none()) {
+        tried.longest = interval;
+        let fit = placed.iter().flatten().filter(|times| search.fits(times, *stages.start()));
+        tried.registers = fit.map(|times| search.pressure(times)).chain(tried.registers).min();
+        for (most, found) in stages.clone().zip(&mut tried.found).filter(|(_, found)| found.is_none()) {
             let times = placed.iter().flatten().find(|times| search.holds(times, most));
             *found = times.map(|times| {
                 let order = search.body_order(times);
@@ -131,11 +157,11 @@ fn first_intervals(b: &Body, stages: RangeInclusive<u32>) -> Result<Vec<Option<F
         }
         // Where nothing but registers is in the way, longer intervals place all alike.
         let lacks = |times: &Option<Vec<i64>>| times.as_ref().is_some_and(|t| search.lacks_registers(t));
-        if found[0].is_some() || (!placed.is_empty() && placed.iter().all(lacks)) {
+        if tried.found[0].is_some() || (!placed.is_empty() && placed.iter().all(lacks)) {
             break;
         }
     }
-    Ok(found)
+    Ok(tried)
 }
 
 /// The least interval that the cycles of the graph allow. No cycle may have a positive weight, where an edge weighs
@@ -404,7 +430,7 @@ mod tests {
         narrow.lives.push(Life { registers: 90, from: 0, uses: vec![(2, 0)] });
         narrow.lives.push(Life { registers: 60, from: 1, uses: vec![(2, 0)] });
         for b in [chain(1), chain(2), narrow, equally_urgent(true), equally_urgent(false)] {
-            let together = first_intervals(&b, 1..=4).unwrap();
+            let together = first_intervals(&b, 1..=4).unwrap().found;
             for (found, stages) in together.into_iter().zip(1..) {
                 let alone = schedule(&b, stages).ok();
                 let [found, alone] =
@@ -417,10 +443,19 @@ mod tests {
     /// Registers that no interval has: the search ends where iterations follow each other, not behind the last latency.
     #[test]
     fn longer_intervals_are_not_tried_once_iterations_follow_each_other() {
-        let mut b = chain(1);
+        let deadline = Deadline::after(Instant::now(), Some(Duration::from_secs(60)));
+        let mut b = Body { deadline, ..chain(1) };
         b.nodes[2].latency = u32::MAX / 2;
         b.lives.push(Life { registers: 201, from: 0, uses: vec![(1, 0)] });
-        assert!(best(&b, 4).unwrap_err().contains("200 registers"));
+        let refused = best(&b, 4).unwrap_err();
+        assert!(
+            refused.contains("need 201 registers for fragments, and there are 200 registers"),
+            "{refused}"
+        );
+        // Two products of 500 cycles and threads' work of 300, beside products 517.
+        let tried: u32 =
+            refused.split("up to ").nth(1).and_then(|r| r.split(' ').next()).unwrap().parse().unwrap();
+        assert!((1300..2000).contains(&tried), "{refused}");
     }
 
     #[test]
