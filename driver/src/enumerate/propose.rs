@@ -37,11 +37,12 @@ const TILES: [(Tile, &[Raster]); 5] = [
 
 /// Tiles of loops in which threads compute operands of products or work beside them. Fragments take registers beside
 /// the accumulators, so these tiles are narrower. A wide result may be swapped, and takes more warpgroups.
-const MIXED_TILES: [Tile; 13] = [
+const MIXED_TILES: [Tile; 14] = [
     (128, 128, 64, 2),
     (128, 96, 64, 2),
     (128, 64, 64, 2),
     (128, 176, 64, 2),
+    (192, 96, 64, 3),
     (192, 112, 64, 3),
     (192, 128, 64, 3),
     (192, 64, 64, 3),
@@ -421,7 +422,10 @@ fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mappin
             }
         }
         (_, plain) => {
-            let tiles = if plain { &MIXED_TILES[..] } else { &NARROW_TILES[..] };
+            // Where one product follows another, what a tile holds beside its sums decides, as where nothing is converted.
+            let (mixed_too, narrow) =
+                (plain || anchor.chained, if plain { &[][..] } else { &NARROW_TILES[..] });
+            let tiles = MIXED_TILES.iter().filter(|_| mixed_too).chain(narrow);
             for &tile in tiles {
                 for m in mixed(kernel, anchor, tile, target) {
                     push(Some(m));
@@ -442,7 +446,8 @@ fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: 
     // With few columns, narrow data is read once and blocks follow each other, so blocks are persistent only from 64
     // columns on.
     let wide = KernelMapping { persistent: true, raster, ..Default::default() };
-    let tile = if anchor.turned { (n, m, k, groups) } else { (m, n, k, groups) };
+    let turned = anchor.turned && !anchor.chained;
+    let tile = if turned { (n, m, k, groups) } else { (m, n, k, groups) };
     let drawn = anchor.ragged.then(from_a_counter);
     let many = std::iter::once(wide).chain(drawn).filter(|_| n >= 64);
     let wholes = std::iter::once(KernelMapping::default()).chain(many);

@@ -152,6 +152,45 @@ fn masks_of_bytes_are_no_weights() {
     assert_eq!(narrow("1)\n yield mma x, ta, trans(tb * cast(tm, f16))"), ["mask"]);
 }
 
+/// Keys and values of 8 bits: tiles are those of products that follow each other, not those of weights and few tokens, and
+/// both operands of the second keep their sides. The same arrays of 16 bits take a part of it.
+#[test]
+fn narrow_operands_of_products_that_follow_each_other_have_their_tiles() {
+    let text = |ty: &str, tile: fn(&str, &str) -> String| {
+        let [k, v] = ["k", "v"].map(|of| tile(&format!("load g{of}[t*BN, 0] : {ty}[BN, 128]"), "bf16"));
+        let text = format!(
+            "kernel k(q: ptr<bf16> align 16, k: ptr<{ty}> align 16, v: ptr<{ty}> align 16, o: ptr<bf16> align 16, n: i32) {{
+                tunable BM in 16..=256 step 8 = 128, BN in 16..=256 step 8 = 128
+                grid cdiv(n, BM), 64
+                i, head = block_index
+                aq = view q : bf16[n, 64, 128]  ak = view k : {ty}[n, 64, 128]
+                av = view v : {ty}[n, 64, 128]  ao = view o : bf16[n, 64, 128]
+                gq = subview aq[_, head, _]  gk = subview ak[_, head, _]
+                gv = subview av[_, head, _]  go = subview ao[_, head, _]
+                tq = load gq[i*BM, 0] : bf16[BM, 128]
+                zero = full 0.0 : f32[BM, BN]
+                acc = for t in 0..cdiv(n, BN) carry x = (full 0.0 : f32[BM, 128]) {{
+                    s = mma zero, tq, trans({k})
+                    yield mma x, cast(max(s, 0.0), bf16), {v}
+                }}
+                store go[i*BM, 0], cast(acc, bf16)
+            }}"
+        );
+        parse_file(&text, "k.tile").unwrap().kernels.remove(0)
+    };
+    let cycles = |kernel: &Kernel| {
+        let sizes = Sizes::nominal(kernel).overridden(kernel, "n=4096").unwrap();
+        let found = choose(kernel, &sizes, &SM90A, &Options::default(), &Search::default()).unwrap();
+        (found.best.cycles, found.best.mapping)
+    };
+    let plain = cycles(&text("bf16", |load, _| load.to_owned())).0;
+    for ty in ["f8e4m3", "i8"] {
+        let (narrow, mapping) = cycles(&text(ty, |load, to| format!("cast(({load}), {to})")));
+        assert!(mapping.tunable("BM") >= Some(128), "{mapping}");
+        assert!(narrow < 2.8 * plain, "{ty}: {narrow} of {plain}, {mapping}");
+    }
+}
+
 #[test]
 fn what_asks_something_of_the_caller_is_chosen_only_where_granted() {
     let module = find("a16w4").unwrap().parse().unwrap();
