@@ -210,3 +210,33 @@ fn masked_product(elem: &str, mask: &str) -> String {
         mapping k {{ for t: pipeline 2, producers 1, consumers 1 }}"
     )
 }
+
+/// A constant is rounded to the type of the elements beside it, also where they are compared as f32.
+#[test]
+fn constants_are_rounded_before_they_are_compared() {
+    for (ty, constants) in [
+        ("f8e4m3", ["1.05", "-0.3", "1000.0"]),
+        ("f8e5m2", ["1.1", "-0.3", "1.0"]),
+        ("f16", ["1.0001", "-0.1", "2.0"]),
+        ("bf16", ["1.001", "-0.1", "2.0"]),
+        ("u8", ["1", "200", "0"]),
+        ("i8", ["1", "-100", "0"]),
+    ] {
+        for constant in constants {
+            let chosen = ["==", "<", "<=", ">"].map(|c| format!("select(t {c} {constant}, 1.0, 0.0)"));
+            let sum = ["1.0", "2.0", "4.0", "8.0"].iter().zip(&chosen).map(|(w, s)| format!("{w} * {s}"));
+            let text = format!(
+                "kernel k(x: ptr<{ty}> align 16, y: ptr<f32> align 16, n: i32 % 16) {{
+                    grid cdiv(n, 128)
+                    gx = view x : {ty}[n]  gy = view y : f32[n]
+                    i = block_index
+                    t = load gx[i*128] : {ty}[128]
+                    store gy[i*128], {}
+                }}
+                mapping k {{ kernel: warps 1 }}",
+                sum.collect::<Vec<_>>().join(" + ")
+            );
+            warplift_golden::described::check(&text, &[("n", 1040)], &[""]);
+        }
+    }
+}

@@ -46,6 +46,48 @@ fn scalars_are_indices_bounds_extents_trips_and_conditions() {
     }
 }
 
+/// Bytes and halves are compared with constants on either side and with each other, as flags of blocks are.
+#[test]
+fn narrow_scalars_are_compared() {
+    let text = |ty: &str, condition: &str| {
+        format!(
+            "kernel flags(x: ptr<f32> align 16, s: ptr<{ty}>, y: ptr<f32> align 16, m: i32) {{
+            grid m
+            gx = view x : f32[m, 128]
+            gs = view s : {ty}[m] fill 1
+            gy = view y : f32[m, 128]
+            i = block_index
+            a = load gs[i] : {ty}
+            b = load gs[i + 1] : {ty}
+            t = load gx[i, 0] : f32[1, 128]
+            r = if {condition} {{ yield t + 1.0 }} else {{ yield t * 2.0 }}
+            store gy[i, 0], r }}
+            mapping flags {{ kernel: warps 1 }}"
+        )
+    };
+    let given = |ty: &str| match ty {
+        "u8" => Given::Bytes(&[0, 255, 1, 128, 127, 1]),
+        _ => Given::F16(&[ONE, NAN, 0xbc00, 0x2e66, 0x3dcd, 0x7bff]),
+    };
+    let right = |ty: &str, condition: &str| {
+        check(&text(ty, condition), &[("m", 6)], &[("s", given(ty))]);
+    };
+    for comparison in ["==", "!=", "<", "<=", ">", ">="] {
+        for (ty, one) in [("u8", "1"), ("f16", "1.0"), ("bf16", "1.0")] {
+            for [x, y] in [["a", one], [one, "a"], ["a", "b"]] {
+                right(ty, &format!("{x} {comparison} {y}"));
+            }
+        }
+    }
+    right("u8", "(a > 0) & (b != 255) & (a <= b)");
+    // 0.1 is rounded to the type before it is compared: two of the halves are what it is then.
+    for ty in ["f16", "bf16"] {
+        for condition in ["a < 0.1", "a >= 0.1", "0.1 == a", "a != -0.1"] {
+            right(ty, condition);
+        }
+    }
+}
+
 /// Floats fill both halves of their register; a load outside gives the fill.
 #[test]
 fn scalars_of_all_types_are_loaded() {

@@ -9,10 +9,11 @@
 //!
 //! f32 would round integers of 24 bits and more before bf16 does. So these become a neighbour of as many bits that bf16
 //! rounds alike: the low 8 bits are dropped, and the bit above is set where they were not zero. bf16 rounds at bits far above.
-//! Whether bytes equal a constant is asked of the bytes themselves.
+//! Whether bytes equal a constant is asked of the bytes themselves. Scalars are compared as i32 or f32.
 
 use super::cursor::Cursor;
 use crate::tiles::{byte_test, constant, with_elem};
+use warplift_ir::interp::{round, wrap};
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
@@ -20,7 +21,8 @@ use warplift_ir::types::Elem;
 const HELD: u32 = 24;
 const LOST: u32 = 8;
 
-/// Widens reductions and scans of 16-bit floats, comparisons of elements of up to 8 bits, and casts of words to bf16.
+/// Widens reductions and scans of 16-bit floats, comparisons of elements of up to 8 bits and of narrow scalars, and casts of
+/// words to bf16.
 pub fn do_widen(k: &mut Kernel) {
     Cursor::rewrite(k, |mut c, inst| if widens(c.k, inst) { widen(&mut c, inst) } else { c.keep(inst) });
 }
@@ -29,6 +31,7 @@ fn widens(k: &Kernel, inst: Inst) -> bool {
     let Some(&arg) = k.args(inst).first() else { return false };
     let elem = k.ty(arg).elem();
     match k.insts[inst].op {
+        Op::Compare(_) if matches!(k.ty(arg), Type::Scalar(_)) => wide_scalar(elem).is_some(),
         _ if !matches!(k.ty(arg), Type::Tile(..)) || byte_test(k, inst).is_some() => false,
         Op::Cast => is_word(elem) && k.ty(k.result(inst)).elem() == Elem::Bf16,
         Op::Reduce(..) | Op::Scan(..) => matches!(elem, Elem::F16 | Elem::Bf16),
@@ -36,6 +39,15 @@ fn widens(k: &Kernel, inst: Inst) -> bool {
             elem != Elem::Bool && elem.bits() <= 8 && k.args(inst).iter().all(|&a| castable(k, a))
         }
         _ => false,
+    }
+}
+
+/// The type as which scalars of a type are compared, if they have no comparison of their own.
+fn wide_scalar(elem: Elem) -> Option<Elem> {
+    match elem {
+        Elem::Uint(8) => Some(Elem::Int(32)),
+        Elem::F16 | Elem::Bf16 => Some(Elem::F32),
+        _ => None,
     }
 }
 
@@ -56,7 +68,9 @@ fn widen(c: &mut Cursor<'_>, inst: Inst) {
     if rounds {
         args[0] = near(c, args[0]);
     }
-    let args: Vec<Value> = args.into_iter().map(|a| wide(c, a)).collect();
+    let scalar = matches!(c.k.ty(args[0]), Type::Scalar(_));
+    let to = wide_scalar(c.k.ty(args[0]).elem()).filter(|_| scalar).unwrap_or(Elem::F32);
+    let args: Vec<Value> = args.into_iter().map(|a| wide(c, a, to)).collect();
     c.k.set_args(inst, &args);
     c.keep(inst);
     let result = c.k.result(inst);
@@ -84,10 +98,16 @@ fn near(c: &mut Cursor<'_>, x: Value) -> Value {
     c.select(held, x, rough)
 }
 
-/// An operand as f32.
-fn wide(c: &mut Cursor<'_>, v: Value) -> Value {
+/// An operand as f32 or i32. A constant is what its own type makes of it first: 0.1 as f16 is less than as f32.
+fn wide(c: &mut Cursor<'_>, v: Value, to: Elem) -> Value {
+    let (ty, from) = (with_elem(c.k.ty(v), to), c.k.ty(v).elem());
     match constant(c.k, v) {
-        Some(number) => c.constant(Op::Float(number), with_elem(c.k.ty(v), Elem::F32)),
-        None => c.cast(v, Elem::F32),
+        Some(number) if from.is_float() => c.constant(Op::Float(round(from, number)), ty),
+        Some(number) => {
+            let number = wrap(from, number as i128);
+            let op = if to.is_float() { Op::Float(number as f64) } else { Op::Int(number) };
+            c.constant(op, ty)
+        }
+        None => c.cast(v, to),
     }
 }
