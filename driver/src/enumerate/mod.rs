@@ -178,6 +178,7 @@ pub fn choose(
     }
     // Proposals follow from what is loaded and multiplied, however the text guards it.
     let mut plain = kernel.clone();
+    warplift_isel::map::plain_indices(&mut plain);
     warplift_isel::map::drop_implied_masks(&mut plain);
     warplift_isel::map::forward_shared_by_defaults(&mut plain);
     warplift_isel::map::do_join_depths(&mut plain);

@@ -22,10 +22,14 @@ use warplift_ir::tile::{AtomicOp, BinOp, Block, Inst, Op, Type, Value, ValueDef}
 /// The greatest distance between indices that counts: two of them differ by less than half of all numbers.
 const FARTHEST: i64 = 1 << 30;
 
+/// Operations within each other that an index is taken apart by.
+const DEEPEST: u32 = 6;
+
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
 /// tiles count as one, because such tiles share no element. Atomic updates of one kind whose results nobody takes
 /// need no order among each other; others have the footprint of a store. An access of one thread has no layout. One by
-/// tiles of indices has a footprint of its own: the data decides what its threads touch.
+/// tiles of indices has a footprint of its own: the data decides what its threads touch. A mask leaves accesses out, and
+/// gives none to another thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Footprint {
     Atomic(AtomicOp),
@@ -55,19 +59,15 @@ impl Lower<'_, '_> {
         let (k, op) = (self.k, &self.k.insts[inst].op);
         let pointer = self.pointer_number(inst);
         let footprint = match op {
-            Op::Load if is_repeated(layout) => {
+            Op::Atomic(op) | Op::AtomicScatter { op, old: false, .. } => Footprint::Atomic(*op),
+            _ if self.gathers(inst) => Footprint::Scattered(inst),
+            Op::Load | Op::LoadGather { .. } if is_repeated(layout) => {
                 return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
             }
-            Op::Atomic(op) | Op::AtomicScatter { op, old: false, .. } => Footprint::Atomic(*op),
-            Op::AtomicScatter { .. } if !self.gathers(inst) => {
+            _ => {
                 let operands = k.args(inst);
                 self.footprint(&operands[..op.indices(operands.len()).end], layout)
             }
-            Op::LoadGather { .. } | Op::StoreScatter { .. } | Op::AtomicScatter { .. } => {
-                Footprint::Scattered(inst)
-            }
-            Op::Store => self.footprint(&k.args(inst)[..k.args(inst).len() - 1], layout),
-            _ => self.footprint(k.args(inst), layout),
         };
         let moves = || matches!(footprint, Footprint::Tile(..)) && self.moves_within_tile(inst);
         let scattered = matches!(footprint, Footprint::Scattered(_)) || moves();
@@ -129,12 +129,37 @@ impl Lower<'_, '_> {
         let shape = extents(k, accessed(k, inst));
         let moves = |(d, &v): (usize, &Value)| {
             let tile = shape.get(d).copied().unwrap_or(1);
-            !is_multiple(k, self.moved(v).0, tile.into()) && around.iter().any(|&l| self.varies(v, l))
+            around.iter().any(|&l| !self.moves_by(v, tile.into(), l, DEEPEST))
         };
         // A part of the view at another place keeps each element with its thread; other extents do not.
         let spans = Window::of(k, args[0]).map_or(&args[..1], |w| k.args(w.whole));
         let view = spans.iter().any(|&v| around.iter().any(|&l| self.varies(v, l)));
         view || args[k.insts[inst].op.indices(args.len())].iter().enumerate().any(moves)
+    }
+
+    /// Whether an index changes in a loop by multiples of a tile only: each of its summands is one, or stays as it is.
+    fn moves_by(&self, v: Value, tile: i64, looped: Inst, depth: u32) -> bool {
+        let k = self.k;
+        if is_multiple(k, v, tile) || self.stays(v, looped, depth) {
+            return true;
+        }
+        let sum = k.def(v).filter(|d| matches!(k.insts[*d].op, Op::Binary(BinOp::Add | BinOp::Sub)));
+        let deeper = |sum: Inst| k.args(sum).iter().all(|&x| self.moves_by(x, tile, looped, depth - 1));
+        depth > 0 && sum.is_some_and(deeper)
+    }
+
+    /// Whether a scalar is the same in all iterations of a loop.
+    fn stays(&self, v: Value, looped: Inst, depth: u32) -> bool {
+        let k = self.k;
+        if number(k, v).is_some() || !self.varies(v, looped) {
+            return true;
+        }
+        let plain = |d: &Inst| {
+            let data = &k.insts[*d];
+            data.blocks.is_empty() && !data.op.has_effect() && !data.op.is_read() && !data.op.is_allocation()
+        };
+        let all_stay = |d: Inst| k.args(d).iter().all(|&x| self.stays(x, looped, depth - 1));
+        depth > 0 && k.def(v).filter(plain).is_some_and(all_stay)
     }
 
     /// Whether a value is made inside a loop. What is equal in all iterations may be, too.

@@ -10,7 +10,7 @@
 //! masks stay. It compares the element's own index with the extent.
 //! Both are compared as [`terms`](super::terms) of an element, in which `iota` is the element's place.
 
-use super::elements::{element, place, without};
+use super::elements::{element, operand_dims, place};
 use super::persist::rename;
 use super::terms::{Term, Terms};
 use crate::facts::is_never_negative;
@@ -124,14 +124,12 @@ impl<'k> Access<'k> {
         let args = self.k.args(def);
         match self.k.insts[def].op {
             Op::Binary(BinOp::And) => args.iter().all(|&a| self.implies(a, dims)),
-            Op::Broadcast => self.implies(args[0], dims),
-            Op::ExpandDims(d) => self.implies(args[0], &without(dims, d.into())),
             Op::Full => self.k.int_const(args[0]).is_some_and(|c| c != 0),
             Op::Compare(CmpOp::Lt) => self.is_below(args[0], args[1], dims),
             Op::Compare(CmpOp::Gt) => self.is_below(args[1], args[0], dims),
             Op::Compare(CmpOp::Ge) => self.is_not_negative(args[0], args[1], dims),
             Op::Compare(CmpOp::Le) => self.is_not_negative(args[1], args[0], dims),
-            _ => false,
+            _ => operand_dims(self.k, def, dims).is_some_and(|dims| self.implies(args[0], &dims)),
         }
     }
 
@@ -171,7 +169,7 @@ fn unmask(k: &mut Kernel, inst: Inst, rest: Rest) {
 }
 
 /// The access without a mask: a plain one where no index is a tile.
-fn unmasked(k: &Kernel, inst: Inst, args: &[Value]) -> Op {
+pub(super) fn unmasked(k: &Kernel, inst: Inst, args: &[Value]) -> Op {
     let op = &k.insts[inst].op;
     let stored = usize::from(!op.is_read());
     let plain = args[1..args.len() - stored].iter().all(|&v| matches!(k.ty(v), Type::Scalar(_)));

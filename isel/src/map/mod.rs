@@ -36,6 +36,7 @@
 //!
 //! Logic and mapping are separate: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
+mod affine_indices;
 mod axis;
 mod bool_memory;
 mod canonicalize;
@@ -104,6 +105,7 @@ use crate::variant::MmaVariant;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
 
+pub use affine_indices::plain_indices;
 pub use bool_memory::do_bool_memory;
 pub use canonicalize::do_canonicalize;
 pub use chunk::do_chunk;

@@ -60,7 +60,7 @@ fn widen_counter(k: &mut Kernel, looped: Inst) {
 }
 
 /// Narrows a number.
-fn narrowed(c: &mut Cursor<'_>, v: Value) -> Value {
+pub(super) fn narrowed(c: &mut Cursor<'_>, v: Value) -> Value {
     let least = i64::from(i32::MIN);
     if let Some(n) = c.k.int_const(v) {
         return c.int(n.clamp(least, MOST_INDEX));

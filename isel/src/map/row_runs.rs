@@ -62,7 +62,7 @@ pub fn do_row_runs(k: &mut Kernel, ways: Ways) {
 
 /// Whether a single thread can find out by itself whether, and how often, a block runs: what loops and branches around it
 /// depend on is no result of a tile. Otherwise the threads that compute copy too, and rows are best gathered.
-fn is_reached_alone(k: &Kernel, block: Block) -> bool {
+pub(super) fn is_reached_alone(k: &Kernel, block: Block) -> bool {
     let Some((holder, data)) = k.insts.iter().find(|(_, d)| d.blocks.contains(&block)) else { return true };
     let around = || k.blocks.iter().find(|(_, b)| b.insts.contains(&holder)).map(|(b, _)| b);
     let decides = match data.op {
