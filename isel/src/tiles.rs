@@ -81,6 +81,10 @@ pub fn loop_name(kernel: &Kernel, inst: Inst) -> Option<&str> {
     Some(kernel.names[*counter].as_str())
 }
 
+/// Threads of a warp, and of a warpgroup.
+pub(crate) const WARP: u32 = 32;
+pub(crate) const WARPGROUP_THREADS: u32 = 4 * WARP;
+
 /// All instructions; an outer one precedes its body.
 pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
     k.inside(k.entry)
@@ -94,6 +98,24 @@ pub(crate) fn users(k: &Kernel) -> Users {
     let mut users = Users::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
     users
+}
+
+/// The values that a value follows from by instructions that a test admits, itself among them.
+pub(crate) fn ancestors(k: &Kernel, v: Value, through: impl Fn(Inst) -> bool) -> FxHashSet<Value> {
+    let (mut seen, mut open) = (FxHashSet::default(), vec![v]);
+    while let Some(v) = open.pop() {
+        if seen.insert(v)
+            && let Some(def) = k.def(v).filter(|&d| through(d))
+        {
+            open.extend(k.args(def));
+        }
+    }
+    seen
+}
+
+/// Whether a value follows from another one, or is it, by instructions that a test admits.
+pub(crate) fn depends(k: &Kernel, v: Value, on: Value, through: impl Fn(Inst) -> bool) -> bool {
+    ancestors(k, v, through).contains(&on)
 }
 
 /// Whether an MMA subtracts its product.

@@ -21,11 +21,11 @@ use super::MapContext;
 use super::cursor::{Cursor, I32};
 use super::persist::fresh_name;
 use super::prefetch_next_tile::copy;
-use super::prefetch_scales::{depends, prefetch, readers, scales};
+use super::prefetch_scales::{is_converted, prefetch, scales};
 use crate::facts::is_multiple;
 use crate::feature::Ways;
 use crate::takes::takes;
-use crate::tiles::{acquired, array, extents, program_order, unit_dim, users, with_elem};
+use crate::tiles::{Users, acquired, array, depends, extents, program_order, unit_dim, users, with_elem};
 use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -54,8 +54,10 @@ pub fn do_group_scales(k: &mut Kernel, c: &MapContext<'_>) {
         let body = k.insts[looped].blocks[0];
         if let Some(group) = Group::of(k, looped, c.ways) {
             // What each group of iterations loaded anew would wait for memory.
-            let others = scales(k, body, c.ways).into_iter();
-            let others = others.filter(|&l| !group.takes(l) && !is_beside_operands(k, body, l, c.ways));
+            let users = users(k);
+            let others = scales(k, &users, body, c.ways).into_iter();
+            let others =
+                others.filter(|&l| !group.takes(l) && !is_beside_operands(k, &users, body, l, c.ways));
             prefetch(k, looped, others.collect());
             group.nest(k);
         }
@@ -86,19 +88,19 @@ struct Grouped {
 
 impl Scale {
     /// A load of a body whose neighbours a tensor copy brings.
-    fn of(k: &Kernel, body: Block, load: Inst, ways: Ways) -> Option<Self> {
+    fn of(k: &Kernel, users: &Users, body: Block, load: Inst, ways: Ways) -> Option<Self> {
         let (view, counter) = (k.args(load)[0], k.blocks[body].params[0]);
         let window = Window::of(k, view)?;
         let only = |w: Inst| all_loads(k, w).iter().all(|l| k.blocks[body].insts.contains(l));
         let reached = window.tensor_refused(k, ways).is_none() && acquired(k, view).is_none();
         let along = unit_dim(k, view).filter(|_| reached && only(window.whole))?;
-        let packed = is_packable(k, body, load, along);
-        if array(k, load).way != Way::Fit || !(packed || is_taken_as_tile(k, body, load, along)) {
+        let packed = is_packable(k, users, body, load, along);
+        if array(k, load).way != Way::Fit || !(packed || is_taken_as_tile(k, users, body, load, along)) {
             return None;
         }
         let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
         let mut others = (1..k.args(load).len()).filter(|&n| n != 1 + along).map(|n| k.args(load)[n]);
-        let fixed = others.all(|index| !depends(k, index, counter, &inside));
+        let fixed = others.all(|index| !depends(k, index, counter, |d| inside.contains(&d)));
         let (step, first) = line(k, k.args(load)[1 + along], counter)?;
         let inside_step = step > 0 && (0..step).contains(&first);
         let power = u32::try_from(step).ok().filter(|s| s.is_power_of_two() && inside_step && fixed)?;
@@ -185,13 +187,13 @@ fn words(ty: Type, along: usize) -> Type {
 }
 
 /// Whether a load gives a row of bytes of which the loop only makes floats. They lie along the last dimension.
-fn is_packable(k: &Kernel, body: Block, load: Inst, along: usize) -> bool {
+fn is_packable(k: &Kernel, users: &Users, body: Block, load: Inst, along: usize) -> bool {
     let scale = k.result(load);
-    let Type::Tile(Elem::Uint(8), shape) = k.ty(scale) else { return false };
+    let Type::Tile(_, shape) = k.ty(scale) else { return false };
     let is_row = shape.rank() == 2 && along == 1 && shape.extents().is_some_and(|e| e[1] == 1);
-    let converts = |&i: &Inst| matches!(k.insts[i].op, Op::Cast) && k.ty(k.result(i)).elem() == Elem::F32;
     let inside = |i: &Inst| k.blocks[body].insts.contains(i);
-    is_row && k.args(load).len() == 3 && readers(k, scale).iter().all(|i| inside(i) && converts(i))
+    let converted = is_converted(k, users, scale, |e| e == Elem::F32);
+    is_row && k.args(load).len() == 3 && converted && users[&scale].iter().all(inside)
 }
 
 /// The loads of an array.
@@ -203,26 +205,25 @@ fn all_loads(k: &Kernel, whole: Inst) -> Vec<Inst> {
 
 /// Whether threads select a load's elements for tiles of rank 2: it gives a row or column, or a scalar that only tiles use. All its
 /// users stand in the loop itself, where they are rewritten.
-fn is_taken_as_tile(k: &Kernel, body: Block, load: Inst, along: usize) -> bool {
+fn is_taken_as_tile(k: &Kernel, users: &Users, body: Block, load: Inst, along: usize) -> bool {
     let (ty, scale) = (k.ty(k.result(load)), k.result(load));
-    let used = readers(k, scale);
-    let inside = used.iter().all(|i| k.blocks[body].insts.contains(i));
+    let inside = users.get(&scale).into_iter().flatten().all(|i| k.blocks[body].insts.contains(i));
     let fits = is_selectable(k, scale) && ty.elem().bits() <= COMPUTED_BITS;
     let selected = fits && k.args(load).len() == 3 && inside;
     // The last dimension is that of a register's elements.
     let held = !is_narrow(k, scale) || along == 1;
     match ty {
         Type::Tile(_, s) => held && selected && s.rank() == 2 && s.extents().is_some_and(|e| e[along] == 1),
-        _ => held && selected && is_of_tiles(k, body, scale),
+        _ => held && selected && is_of_tiles(k, users, body, scale),
     }
 }
 
 /// Whether a scalar is used in a body alone, for tiles of rank 2, or for such scalars.
-fn is_of_tiles(k: &Kernel, body: Block, v: Value) -> bool {
-    readers(k, v).into_iter().all(|i| {
+fn is_of_tiles(k: &Kernel, users: &Users, body: Block, v: Value) -> bool {
+    users.get(&v).into_iter().flatten().all(|&i| {
         let fits = |&r: &Value| match k.ty(r).shape() {
             Some(s) => s.rank() == 2,
-            None => is_narrow(k, v) && k.ty(r).elem() == Elem::F32 && is_of_tiles(k, body, r),
+            None => is_narrow(k, v) && k.ty(r).elem() == Elem::F32 && is_of_tiles(k, users, body, r),
         };
         // A tile of equal scales would be a broadcast of a broadcast.
         k.insts[i].op.is_elementwise() && k.blocks[body].insts.contains(&i) && k.results(i).iter().all(fits)
@@ -265,7 +266,9 @@ impl Group {
         if k.int_const(k.args(looped)[2]) != Some(1) {
             return None;
         }
-        let found = scales(k, body, ways).into_iter().filter_map(|l| Scale::of(k, body, l, ways));
+        let users = users(k);
+        let found = scales(k, &users, body, ways).into_iter();
+        let found = found.filter_map(|l| Scale::of(k, &users, body, l, ways));
         let mut scales: Vec<Scale> = found.collect();
         // Boxes bring a whole array: none of its loads may be left.
         let taken: FxHashSet<Inst> = scales.iter().map(|s| s.load).collect();
@@ -415,17 +418,18 @@ fn is_constant(k: &Kernel, v: Value, inside: &FxHashSet<Inst>) -> bool {
 }
 
 /// Whether a load gives the scale of a block, which a tensor copy can bring with its neighbours.
-fn is_beside_operands(k: &Kernel, body: Block, load: Inst, ways: Ways) -> bool {
+fn is_beside_operands(k: &Kernel, users: &Users, body: Block, load: Inst, ways: Ways) -> bool {
     let (view, scale) = (k.args(load)[0], k.result(load));
     let copied = Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
     let reached = copied && acquired(k, view).is_none() && unit_dim(k, view) == Some(1);
-    reached && k.ty(scale) == Type::Scalar(Elem::F32) && is_of_tiles(k, body, scale)
+    reached && k.ty(scale) == Type::Scalar(Elem::F32) && is_of_tiles(k, users, body, scale)
 }
 
 /// Lets the scales of blocks of a body come with their neighbours.
 fn select_blocks(k: &mut Kernel, body: Block, ways: Ways) {
-    for load in scales(k, body, ways) {
-        if !is_beside_operands(k, body, load, ways) {
+    let users = users(k);
+    for load in scales(k, &users, body, ways) {
+        if !is_beside_operands(k, &users, body, load, ways) {
             continue;
         }
         let scale = k.result(load);

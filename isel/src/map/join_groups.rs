@@ -15,10 +15,10 @@
 use super::MapContext;
 use super::cursor::Cursor;
 use super::group_scales::line;
-use super::mma_variant::WARPGROUP_THREADS;
+use crate::boxes::MOST_EXTENT;
 use crate::facts::is_multiple;
 use crate::takes::takes;
-use crate::tiles::{extents, program_order};
+use crate::tiles::{WARPGROUP_THREADS, depends, extents, program_order};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 use warplift_ir::tile::{BinOp, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value};
@@ -31,8 +31,6 @@ const SHALLOW: u32 = 64;
 const MOST_SUMS: u32 = 16;
 /// Bits of a half.
 const HALF_BITS: u32 = 16;
-/// Elements of a dimension of a tensor copy's box at most.
-const BOX: u32 = 256;
 
 /// Joins the groups of loops that have a producer.
 pub fn do_join_groups(k: &mut Kernel, c: &MapContext<'_>) {
@@ -103,17 +101,12 @@ fn piece(k: &Kernel, looped: Inst, load: Inst, count: u32) -> Option<Piece> {
     }
     let along = (0..2).find(|&d| lines[d].0 > 0 && lines[d].0 == i64::from(shape[d]))?;
     // The other index does not move with the counter.
-    let fixed = !reads(k, k.args(load)[2 - along], counter, &k.blocks[k.insts[looped].blocks[0]].insts);
+    let own = &k.blocks[k.insts[looped].blocks[0]].insts;
+    let fixed = !depends(k, k.args(load)[2 - along], counter, |d| own.contains(&d));
     // Parts of elements below a byte are whole operands.
     let parted = takes(&Op::Slice(smallvec![]), ty.elem()) || shape[along] > 1;
-    let most = shape[along].checked_mul(count).is_some_and(|e| e <= BOX);
+    let most = shape[along].checked_mul(count).is_some_and(|e| e <= MOST_EXTENT);
     (fixed && parted && most).then_some(Piece { load, along, first: lines[along].1 })
-}
-
-/// Whether a value depends on another one by instructions of a list.
-fn reads(k: &Kernel, v: Value, of: Value, among: &[Inst]) -> bool {
-    let def = k.def(v).filter(|d| among.contains(d));
-    v == of || def.is_some_and(|d| k.args(d).iter().any(|&a| reads(k, a, of, among)))
 }
 
 /// Whether both operands of every product come of such loads, and the left one is computed, of halves at most: what computes
@@ -121,12 +114,13 @@ fn reads(k: &Kernel, v: Value, of: Value, among: &[Inst]) -> bool {
 fn has_operands(k: &Kernel, looped: Inst, loads: &[Piece]) -> bool {
     let body = k.insts[looped].blocks[0];
     let (own, counter) = (&k.blocks[body].insts, k.blocks[body].params[0]);
+    let reads = |v: Value, of: Value| depends(k, v, of, |d| own.contains(&d));
     let joined = |i: Inst| loads.iter().any(|p| p.load == i);
     let others = own.iter().filter(|&&i| k.insts[i].op.is_read() && !joined(i));
-    if others.flat_map(|&i| k.args(i)).any(|&a| reads(k, a, counter, own)) {
+    if others.flat_map(|&i| k.args(i)).any(|&a| reads(a, counter)) {
         return false;
     }
-    let of = |v: Value| loads.iter().filter(move |p| reads(k, v, k.result(p.load), own));
+    let of = |v: Value| loads.iter().filter(move |p| reads(v, k.result(p.load)));
     let narrow = |v: Value| of(v).all(|p| k.ty(k.result(p.load)).elem().bits() <= HALF_BITS);
     let computed = |v: Value| {
         k.def(v).is_some_and(|d| own.contains(&d) && !matches!(k.insts[d].op, Op::Load | Op::Trans(_)))

@@ -20,8 +20,6 @@ use warplift_ir::types::Elem;
 
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
-/// Threads of a warpgroup.
-pub(super) const WARPGROUP_THREADS: u32 = 32 * WARPGROUP;
 /// Rows of a `wgmma`. A tile that is not a multiple of them is executed by `mma.sync`.
 pub(super) const WGMMA_M: u32 = 64;
 /// From this number of elements on, a tile is large enough for eight warps.

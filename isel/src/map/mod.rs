@@ -12,7 +12,7 @@
 //!  hand-made pipelines ─► loops    reroll.rs
 //!  tiles summed up ─► sums         reduce_carried.rs
 //!  equal texts ─► one text         canonicalize.rs, sink_indices.rs, hoist_above_products.rs, sink_transposes.rs
-//!  odd depths, columns ─► padded   pad_depth.rs, pad_columns.rs, axis.rs
+//!  odd depths, columns ─► padded   pad_depth.rs, pad_columns.rs, common_dim.rs
 //!  MMA and addition fused          fuse_accumulator.rs
 //!  A and B swapped                 swap_ab.rs
 //!  products ─► blocks of rows      row_blocks.rs
@@ -37,12 +37,12 @@
 //! Logic and mapping are separate: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
 mod affine_indices;
-mod axis;
 mod bool_memory;
 mod canonicalize;
 mod chunk;
 mod circular_counters;
 mod cluster;
+mod common_dim;
 mod cursor;
 mod decided_branches;
 mod derive_counters;

@@ -7,7 +7,7 @@
 //!  store o[i, 0], cast(acc * n, bf16)         : bf16[128, 72], view of 72      bf16[128, 80], the view clips
 //! ```
 
-use super::axis::{Axis, extent};
+use super::common_dim::{Connections, extent};
 use crate::operand::{padded_row, swizzle_span};
 use crate::window::Window;
 use warplift_ir::tile::{Kernel, Op, Value};
@@ -20,20 +20,21 @@ pub fn do_pad_columns(k: &mut Kernel) {
         .filter(|d| matches!(d.op, Op::Mma { .. }))
         .map(|d| d.args.as_slice(&k.pool)[2])
         .collect();
+    let connections = Connections::of(k);
     for right in products {
-        let Some((extent, padded)) = widths(k, right) else { continue };
-        if let Some(columns) = Axis::tiles(k, right, 1, extent) {
+        let Some(padded) = padded(k, right) else { continue };
+        if let Some(columns) = connections.tiles(k, right, 1) {
             columns.set_extent(k, padded);
         }
     }
 }
 
-/// The columns that a right operand has and should have: those of a load whose rows lie in memory as copies bring them.
-fn widths(k: &Kernel, right: Value) -> Option<(u32, u32)> {
+/// The columns that a right operand should have, if it lacks some: that of a load whose rows lie in memory as copies bring them.
+fn padded(k: &Kernel, right: Value) -> Option<u32> {
     let load = k.def(right).filter(|&d| matches!(k.insts[d].op, Op::Load))?;
     let extent = extent(k, right, 1)?;
     let contiguous = Window::of(k, k.args(load)[0])?.unit(k) == Some(1);
     let bits = k.ty(right).elem().bits();
     let bytes = extent.checked_mul(bits).filter(|n| n.is_multiple_of(8))? / 8;
-    (contiguous && swizzle_span(bytes).is_none()).then(|| (extent, padded_row(bytes) * 8 / bits))
+    (contiguous && swizzle_span(bytes).is_none()).then(|| padded_row(bytes) * 8 / bits)
 }

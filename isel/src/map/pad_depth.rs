@@ -5,7 +5,7 @@
 //!  view q : f16[n, 40]    load q[i, 0] : f16[64, 40]     ─►     load q[i, 0] : f16[64, 48]
 //! ```
 
-use super::axis::{Axis, extent};
+use super::common_dim::{Connections, extent};
 use crate::operand::padded_row;
 use warplift_ir::tile::{Kernel, Op, Value};
 
@@ -20,13 +20,14 @@ pub fn do_pad_depth(k: &mut Kernel) {
         .filter(|d| matches!(d.op, Op::Mma { .. }))
         .map(|d| d.args.as_slice(&k.pool)[1])
         .collect();
+    let connections = Connections::of(k);
     for left in lefts {
         let (Some(extent), bits) = (extent(k, left, 1), k.ty(left).elem().bits()) else { continue };
         let step = STEP_BITS / bits;
         if extent.is_multiple_of(step) {
             continue;
         }
-        if let Some(tiles) = Axis::tiles(k, left, 1, extent) {
+        if let Some(tiles) = connections.tiles(k, left, 1) {
             let row = tiles.are_contiguous(k).then(|| padded_row((extent * bits).div_ceil(8)) * 8 / bits);
             tiles.set_extent(k, row.unwrap_or_else(|| extent.next_multiple_of(step)));
         }

@@ -12,14 +12,15 @@
 //! ahead. Past the last iteration a load is outside its view, or its number is not used. So views without a known end are
 //! left alone. Loops of products have rings, whose copies run ahead anyway.
 
-use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
-use super::prefetch_next_tile::{carry, copies};
-use super::prefetch_scales::depends;
+use super::prefetch_next_tile::load_ahead;
 use crate::Ways;
 use crate::facts::trips;
 use crate::operand::is_plain;
-use crate::tiles::{constant, extents, in_shared, index_operands, memory, program_order, written};
+use crate::tiles::{
+    WARP, WARPGROUP_THREADS, ancestors, constant, depends, extents, in_shared, index_operands, memory,
+    program_order, written,
+};
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Mapping, Op, Value};
 
@@ -27,16 +28,13 @@ use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Mapping, Op, Value};
 const CHAIN: usize = 3;
 /// Indices that a thread carries at most of one load.
 const CARRIED: u32 = 8;
-/// Threads of a warp, and warps of a block that says nothing.
-const LANES: u32 = 32;
-const WARPS: u32 = 4;
 
 /// Loads the indices in loops without products ahead.
 pub fn do_prefetch_indices(k: &mut Kernel, mapping: &Mapping, ways: Ways) {
     if !ways.prefetch_indices {
         return;
     }
-    let threads = LANES * mapping.whole.warps.unwrap_or(WARPS);
+    let threads = mapping.whole.warps.map_or(WARPGROUP_THREADS, |w| WARP * w);
     let mut changed = false;
     for looped in program_order(k).into_iter().filter(|&i| can_lead(k, i)).collect::<Vec<_>>() {
         for _ in 0..CHAIN {
@@ -51,11 +49,7 @@ pub fn do_prefetch_indices(k: &mut Kernel, mapping: &Mapping, ways: Ways) {
 /// Whether it is a loop of several iterations that loads may run ahead in.
 fn can_lead(k: &Kernel, looped: Inst) -> bool {
     let attrs = &k.attrs[looped];
-    let mut products = false;
-    k.insts[looped]
-        .blocks
-        .iter()
-        .for_each(|&b| k.walk_block(b, |_, i| products |= matches!(k.insts[i].op, Op::Mma { .. })));
+    let products = k.any_inside(looped, |i| matches!(k.insts[i].op, Op::Mma { .. }));
     matches!(k.insts[looped].op, Op::For)
         && !products
         && !attrs.persistent
@@ -70,15 +64,7 @@ fn prefetch(k: &mut Kernel, looped: Inst, threads: u32) -> bool {
     if loads.is_empty() {
         return false;
     }
-    let (low, step, counter) = (k.args(looped)[0], k.args(looped)[2], k.blocks[body].params[0]);
-    let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
-    let start = Cursor::before(k, looped, |c| copies(c.k, c.block, &loads, &inside, (counter, low)));
-    let next = Cursor::at_start(k, body, |c| {
-        let following = c.op(BinOp::Add, counter, step);
-        copies(c.k, body, &loads, &inside, (counter, following))
-    });
-    k.blocks[body].insts.retain(|i| !loads.contains(i));
-    carry(k, looped, body, &loads, [start, next]);
+    load_ahead(k, looped, &loads);
     true
 }
 
@@ -95,7 +81,7 @@ fn indices(k: &Kernel, body: Block, threads: u32) -> Vec<Inst> {
             && !in_shared(k, inst)
             && memory(k, view).is_some_and(|m| !written.contains(&m));
         let small = extents(k, k.result(inst)).iter().product::<u32>() <= CARRIED * threads;
-        let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, &inside));
+        let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, |d| inside.contains(&d)));
         let at_once = |&v: &Value| is_early(k, v, &early, body, &inside, &mut FxHashSet::default());
         if ty.elem().is_int()
             && fixed
@@ -139,19 +125,9 @@ fn is_early(
 /// The values of a body, and what they are made of, that say where threads load, in blocks inside it too. A copy has rings of its
 /// own.
 fn leading(k: &Kernel, body: Block) -> FxHashSet<Value> {
-    let (mut work, mut inside, mut leading): (Vec<Value>, FxHashSet<Inst>, FxHashSet<Value>) =
-        Default::default();
-    k.walk_block(body, |_, i| {
-        inside.insert(i);
-        if k.insts[i].op.is_read() && is_plain(k, i) {
-            work.extend(&k.args(i)[index_operands(k, i)]);
-        }
-    });
-    while let Some(v) = work.pop() {
-        let Some(def) = k.def(v).filter(|d| inside.contains(d) && leading.insert(v)) else { continue };
-        if !k.insts[def].op.is_read() {
-            work.extend(k.args(def));
-        }
-    }
-    leading
+    let inside: FxHashSet<Inst> = k.inside(body).into_iter().collect();
+    let computed = |d: Inst| inside.contains(&d) && !k.insts[d].op.is_read();
+    let loads = inside.iter().filter(|&&i| k.insts[i].op.is_read() && is_plain(k, i));
+    let places = loads.flat_map(|&i| &k.args(i)[index_operands(k, i)]);
+    places.flat_map(|&v| ancestors(k, v, computed)).collect()
 }

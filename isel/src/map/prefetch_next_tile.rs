@@ -70,7 +70,7 @@ pub(super) fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -
 pub fn do_prefetch_next_tile(k: &mut Kernel) {
     let tiles = k.insts.keys().find(|&i| k.attrs[i].persistent);
     let Some((tiles, &body)) = tiles.and_then(|t| Some((t, k.insts[t].blocks.first()?))) else { return };
-    let (first, step, tile) = (k.args(tiles)[0], k.args(tiles)[2], k.blocks[body].params[0]);
+    let (first, tile) = (k.args(tiles)[0], k.blocks[body].params[0]);
     let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
     let loads: Vec<Inst> = k.blocks[body].insts.iter().copied().filter(|&i| k.attrs[i].ahead).collect();
     if loads.is_empty() {
@@ -87,16 +87,35 @@ pub fn do_prefetch_next_tile(k: &mut Kernel) {
     k.blocks[entry].insts = [others, kept].concat();
     k.blocks[entry].insts.extend(after);
 
+    carry_next(k, tiles, &loads, &start);
+}
+
+/// Loads of an iteration are made in the one before: the loop carries what they give. The loads of the next iteration.
+pub(super) fn load_ahead(k: &mut Kernel, looped: Inst, loads: &[Inst]) -> Vec<Inst> {
+    let body = k.insts[looped].blocks[0];
+    let (low, counter) = (k.args(looped)[0], k.blocks[body].params[0]);
+    let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
+    let start = Cursor::before(k, looped, |c| copies(c.k, c.block, loads, &inside, (counter, low)));
+    carry_next(k, looped, loads, &start)
+}
+
+/// Puts the loads of the next iteration in the place of those of this one, which the iteration before has made, or which are given
+/// for the first one.
+fn carry_next(k: &mut Kernel, looped: Inst, loads: &[Inst], start: &[Value]) -> Vec<Inst> {
+    let body = k.insts[looped].blocks[0];
+    let (step, counter) = (k.args(looped)[2], k.blocks[body].params[0]);
+    let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
     k.blocks[body].insts.retain(|i| !loads.contains(i));
     let next = Cursor::at_start(k, body, |c| {
-        let following = c.op(BinOp::Add, tile, step);
-        copies(c.k, body, &loads, &inside, (tile, following))
+        let following = c.op(BinOp::Add, counter, step);
+        copies(c.k, body, loads, &inside, (counter, following))
     });
-    carry(k, tiles, body, &loads, [start, next]);
+    carry(k, looped, loads, start, &next);
+    next.into_iter().filter_map(|v| k.def(v)).collect()
 }
 
 /// Copies loads and their scalars for another tile number.
-pub(super) fn copies(
+fn copies(
     k: &mut Kernel,
     to: Block,
     loads: &[Inst],
@@ -143,13 +162,8 @@ fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
 }
 
 /// Makes the loop carry what was loaded: the start values, and the yield of each iteration.
-pub(super) fn carry(
-    k: &mut Kernel,
-    tiles: Inst,
-    body: Block,
-    loads: &[Inst],
-    [start, next]: [Vec<Value>; 2],
-) {
+fn carry(k: &mut Kernel, tiles: Inst, loads: &[Inst], start: &[Value], next: &[Value]) {
+    let body = k.insts[tiles].blocks[0];
     for &load in loads {
         let old = k.result(load);
         let held = k.append_param(body, k.ty(old));
@@ -157,9 +171,9 @@ pub(super) fn carry(
         rename(k, &[(old, held)]);
         k.append_result(tiles, k.ty(old));
     }
-    extend_args(k, tiles, &start);
+    extend_args(k, tiles, start);
     if let Some(&end) = k.blocks[body].insts.last() {
-        extend_args(k, end, &next);
+        extend_args(k, end, next);
     }
 }
 

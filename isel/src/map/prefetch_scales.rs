@@ -11,13 +11,12 @@
 //! Past the last iteration the load is outside its view, or its number is not used. So views without a known end are left
 //! alone.
 
-use super::cursor::Cursor;
-use super::prefetch_next_tile::{carry, copies, is_arithmetic};
+use super::prefetch_next_tile::{is_arithmetic, load_ahead};
 use crate::feature::Ways;
-use crate::tiles::{has_products, memory, program_order, unit_dim, written};
+use crate::tiles::{Users, depends, has_products, memory, program_order, unit_dim, users, written};
 use crate::window::Window;
 use rustc_hash::FxHashSet;
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, Way};
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value, Way};
 use warplift_ir::types::Elem;
 
 /// Iterations between a load and its use: a short iteration takes half the latency of device memory.
@@ -30,7 +29,9 @@ pub fn do_prefetch_scales(k: &mut Kernel, ways: Ways) {
     let loops = program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For));
     for looped in loops.collect::<Vec<_>>() {
         let body = k.insts[looped].blocks[0];
-        let loads: Vec<Inst> = scales(k, body, ways).into_iter().filter(|&l| !is_ahead(k, body, l)).collect();
+        let users = users(k);
+        let own = scales(k, &users, body, ways).into_iter();
+        let loads: Vec<Inst> = own.filter(|&l| !is_ahead(k, &users, body, l)).collect();
         if !k.attrs[looped].persistent {
             prefetch(k, looped, loads);
         }
@@ -38,18 +39,13 @@ pub fn do_prefetch_scales(k: &mut Kernel, ways: Ways) {
 }
 
 /// Whether a load is for another iteration already: only the end of the body takes what it gives.
-fn is_ahead(k: &Kernel, body: Block, load: Inst) -> bool {
+fn is_ahead(k: &Kernel, users: &Users, body: Block, load: Inst) -> bool {
     let end = k.blocks[body].insts.last().copied();
-    readers(k, k.result(load)).iter().all(|&i| Some(i) == end)
-}
-
-/// The instructions that read a value.
-pub(super) fn readers(k: &Kernel, v: Value) -> Vec<Inst> {
-    program_order(k).into_iter().filter(|&i| k.args(i).contains(&v)).collect()
+    users.get(&k.result(load)).into_iter().flatten().all(|&i| Some(i) == end)
 }
 
 /// The loads of scales in the body of a loop of products.
-pub(super) fn scales(k: &Kernel, body: Block, ways: Ways) -> Vec<Inst> {
+pub(super) fn scales(k: &Kernel, users: &Users, body: Block, ways: Ways) -> Vec<Inst> {
     let own = &k.blocks[body].insts;
     if !has_products(k, body) {
         return Vec::new();
@@ -60,8 +56,8 @@ pub(super) fn scales(k: &Kernel, body: Block, ways: Ways) -> Vec<Inst> {
         let view = k.args(inst)[0];
         let fixed = memory(k, view).is_some_and(|m| !written.contains(&m));
         let plain = k.args(inst).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()));
-        let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, &inside));
-        is_scale(k, inst, ways)
+        let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, |d| inside.contains(&d)));
+        is_scale(k, users, inst, ways)
             && !k.is_open(view)
             && fixed
             && plain
@@ -72,10 +68,10 @@ pub(super) fn scales(k: &Kernel, body: Block, ways: Ways) -> Vec<Inst> {
 }
 
 /// Whether a load gives one number to multiply with, or a row of them that no tensor copy can bring.
-fn is_scale(k: &Kernel, inst: Inst, ways: Ways) -> bool {
+fn is_scale(k: &Kernel, users: &Users, inst: Inst, ways: Ways) -> bool {
     let ty = k.ty(k.result(inst));
     let Type::Tile(elem, shape) = ty else { return ty.elem().is_float() };
-    let is_number = elem.is_float() || is_converted(k, k.result(inst));
+    let is_number = elem.is_float() || is_converted(k, users, k.result(inst), Elem::is_float);
     let Some(extents) = shape.extents() else { return false };
     let array = k.def(k.whole_view(k.args(inst)[0])).map(|v| k.attrs[v].array.way);
     // A scale for each row takes few registers, one for each column takes many.
@@ -90,19 +86,10 @@ fn is_scale(k: &Kernel, inst: Inst, ways: Ways) -> bool {
     row && is_number && by_threads && matches!(array, Some(Way::Fit | Way::Plain))
 }
 
-/// Whether bytes become floats wherever they are used: they are exponents, or small integers.
-fn is_converted(k: &Kernel, v: Value) -> bool {
-    let used = readers(k, v);
-    let converts = |&i: &Inst| matches!(k.insts[i].op, Op::Cast) && k.ty(k.result(i)).elem().is_float();
-    k.ty(v).elem() == Elem::Uint(8) && !used.is_empty() && used.iter().all(converts)
-}
-
-/// Whether a value depends on a loop's counter by what stands in its body.
-pub(super) fn depends(k: &Kernel, v: Value, counter: Value, inside: &FxHashSet<Inst>) -> bool {
-    v == counter
-        || k.def(v)
-            .filter(|d| inside.contains(d))
-            .is_some_and(|d| k.args(d).iter().any(|&a| depends(k, a, counter, inside)))
+/// Whether bytes become floats of some types wherever they are used: they are exponents, or small integers.
+pub(super) fn is_converted(k: &Kernel, users: &Users, v: Value, to: fn(Elem) -> bool) -> bool {
+    let converts = |&i: &Inst| matches!(k.insts[i].op, Op::Cast) && to(k.ty(k.result(i)).elem());
+    k.ty(v).elem() == Elem::Uint(8) && users.get(&v).is_some_and(|used| used.iter().all(converts))
 }
 
 /// Whether a load, loop or branch of the body takes a value as it is.
@@ -117,22 +104,6 @@ pub(super) fn prefetch(k: &mut Kernel, looped: Inst, mut loads: Vec<Inst>) {
         if loads.is_empty() {
             return;
         }
-        loads = prefetch_one(k, looped, &loads);
+        loads = load_ahead(k, looped, &loads);
     }
-}
-
-/// Lets a loop carry the scales of the next iteration. The loads of those.
-fn prefetch_one(k: &mut Kernel, looped: Inst, loads: &[Inst]) -> Vec<Inst> {
-    let body = k.insts[looped].blocks[0];
-    let (low, step, counter) = (k.args(looped)[0], k.args(looped)[2], k.blocks[body].params[0]);
-    let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
-    let start = Cursor::before(k, looped, |c| copies(c.k, c.block, loads, &inside, (counter, low)));
-    k.blocks[body].insts.retain(|i| !loads.contains(i));
-    let next = Cursor::at_start(k, body, |c| {
-        let following = c.op(BinOp::Add, counter, step);
-        copies(c.k, body, loads, &inside, (counter, following))
-    });
-    let made = next.iter().filter_map(|&v| k.def(v)).collect();
-    carry(k, looped, body, loads, [start, next]);
-    made
 }

@@ -15,10 +15,10 @@
 use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
 use super::loops::block_of;
-use super::mma_variant::{WARPGROUP_THREADS, WGMMA_M};
+use super::mma_variant::WGMMA_M;
 use super::sink::{Stops, TilePart};
-use super::strip_mine::words;
-use crate::tiles::{constant, extents, memory, program_order, written};
+use super::strip_mine::thread_registers;
+use crate::tiles::{WARPGROUP_THREADS, ancestors, constant, extents, memory, program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value};
@@ -69,7 +69,7 @@ fn cut(k: &Kernel, looped: Inst, target: &Target) -> Option<Cut> {
     let threads = consumers * WARPGROUP_THREADS;
     let registers = |v: Value| {
         let ty = k.ty(v);
-        words(ty.elem(), ty.shape().and_then(|s| s.elements()).unwrap_or(0), threads.into())
+        thread_registers(ty.elem(), ty.shape().and_then(|s| s.elements()).unwrap_or(0), threads.into())
     };
     let held: u64 = carried.iter().map(|&n| results[n]).chain([k.result(*product)]).map(registers).sum();
     let room = (target.registers / threads).min(target.thread_registers);
@@ -214,13 +214,14 @@ impl Cut {
                 k.blocks[block].insts.push(inst);
                 continue;
             };
-            let chain = chain(k, k.args(inst)[value]);
+            // Of loops, branches and what they hold only the results.
+            let ancestors = ancestors(k, k.args(inst)[value], |d| k.insts[d].blocks.is_empty());
             let reads = |&v: &Value| k.def(v).filter(|&d| k.insts[d].op.is_read());
-            let loads = chain.iter().filter_map(reads);
+            let loads = ancestors.iter().filter_map(reads);
             if loads.into_iter().any(|d| memory(k, k.args(d)[0]).is_none_or(|m| written.contains(&m))) {
                 return false;
             }
-            if !whole.iter().any(|v| chain.contains(v)) {
+            if !whole.iter().any(|v| ancestors.contains(v)) {
                 k.blocks[block].insts.push(inst);
                 continue;
             }
@@ -246,17 +247,4 @@ impl Cut {
 /// One part of each whole tile.
 fn known(whole: &[Value], parts: &[Vec<Value>], number: u32) -> Vec<(Value, Value)> {
     whole.iter().zip(parts).map(|(&v, of)| (v, of[number as usize])).collect()
-}
-
-/// The values that a value follows from, itself among them; of loops, branches and what they hold only the results.
-fn chain(k: &Kernel, v: Value) -> FxHashSet<Value> {
-    let (mut seen, mut open) = (FxHashSet::default(), vec![v]);
-    while let Some(v) = open.pop() {
-        if seen.insert(v)
-            && let Some(def) = k.def(v).filter(|&d| k.insts[d].blocks.is_empty())
-        {
-            open.extend(k.args(def));
-        }
-    }
-    seen
 }

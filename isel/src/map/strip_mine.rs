@@ -167,11 +167,11 @@ fn held(k: &Kernel, v: Value) -> Value {
 fn registers(k: &Kernel, v: Value, threads: u64) -> u64 {
     let Type::Tile(elem, shape) = k.ty(v) else { return 0 };
     let elements = if is_smem_row(k, v) { 0 } else { shape.elements().unwrap_or(0) };
-    words(elem, elements, threads)
+    thread_registers(elem, elements, threads)
 }
 
 /// Registers of a thread for so many elements of a tile that so many threads hold.
-pub(super) fn words(elem: Elem, elements: u64, threads: u64) -> u64 {
+pub(super) fn thread_registers(elem: Elem, elements: u64, threads: u64) -> u64 {
     let bits = if elem == Elem::Bool { 32 } else { u64::from(elem.bits()) };
     elements.div_ceil(threads).saturating_mul(bits).div_ceil(32)
 }

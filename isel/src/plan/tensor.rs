@@ -18,7 +18,7 @@ use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
 use crate::rows::is_half;
 use crate::tensor_copies::{load_refused, start_refused, tensor_refused};
-use crate::tiles::{acquired, extents, layout_error, runs, unit_dim, warps};
+use crate::tiles::{WARPGROUP_THREADS, acquired, extents, layout_error, runs, unit_dim, warps};
 use crate::vector::vector_elements;
 use crate::window::Window;
 use crate::{IselError, Result};
@@ -38,8 +38,6 @@ const ATOM_BITS: u32 = 256;
 pub(super) const MAX_STEPS: u32 = 255;
 /// Limit on the columns of one wgmma.
 const ATOM_N: u32 = 256;
-/// Threads that execute one wgmma.
-const WARPGROUP_THREADS: u32 = 128;
 /// Number of ways to cut the columns of an MMA that are tried.
 const CUTS: usize = 3;
 /// Bytes of a core matrix's row.

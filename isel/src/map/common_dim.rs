@@ -1,4 +1,4 @@
-//! An axis: a dimension of each of the tiles that elementwise work, products, loops and branches connect. All of them may be longer
+//! A common dimension: one of each of the tiles that elementwise work, products, loops and branches connect. All of them may be longer
 //! along it where what is loaded ends with its view, in zeros, and what is stored too, which clips.
 //!
 //! ```text
@@ -17,11 +17,11 @@ pub(super) fn extent(k: &Kernel, v: Value, dim: usize) -> Option<u32> {
     k.ty(v).shape()?.extents()?.get(dim).copied()
 }
 
-/// The dimension of each tile that has an axis.
+/// The dimension of each tile that has it.
 pub(super) struct Tiles(FxHashMap<Value, usize>);
 
 impl Tiles {
-    /// Gives all of them another extent along the axis.
+    /// Gives all of them another extent along it.
     pub fn set_extent(&self, k: &mut Kernel, extent: u32) {
         for (&v, &dim) in &self.0 {
             let Type::Tile(elem, shape) = k.ty(v) else { continue };
@@ -33,7 +33,7 @@ impl Tiles {
         }
     }
 
-    /// Whether the axis is contiguous in memory in one of the tiles that are loaded.
+    /// Whether it is contiguous in memory in one of the tiles that are loaded.
     pub fn are_contiguous(&self, k: &Kernel) -> bool {
         self.0.iter().any(|(&v, &dim)| {
             let load = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Load));
@@ -42,35 +42,47 @@ impl Tiles {
     }
 }
 
-/// A dimension that several tiles have in common.
-pub(super) struct Axis<'k> {
-    k: &'k Kernel,
+/// What connects the values of a kernel: the users of each, the block of each `yield`, and the instruction of each block.
+pub(super) struct Connections {
     users: Users,
-    /// The block of each `yield`, and the instruction of each block.
     yields: FxHashMap<Inst, Block>,
     owners: FxHashMap<Block, Inst>,
-    extent: u32,
-    tiles: FxHashMap<Value, usize>,
-    work: Vec<Value>,
 }
 
-impl<'k> Axis<'k> {
-    /// The tiles with the axis that a dimension of a value belongs to, if all of them may be longer along it.
-    pub fn tiles(k: &'k Kernel, v: Value, dim: usize, extent: u32) -> Option<Tiles> {
+impl Connections {
+    /// Those of a kernel.
+    pub fn of(k: &Kernel) -> Self {
         let (mut yields, mut owners) = (FxHashMap::default(), FxHashMap::default());
         k.walk(|block, inst| {
             yields.extend(matches!(k.insts[inst].op, Op::Yield).then_some((inst, block)));
             owners.extend(k.insts[inst].blocks.iter().map(|&b| (b, inst)));
         });
-        let (tiles, work) = (FxHashMap::default(), Vec::new());
-        let mut axis = Self { k, users: users(k), yields, owners, extent, tiles, work };
-        axis.add(v, dim)?;
-        while let Some(v) = axis.work.pop() {
-            axis.visit(v)?;
-        }
-        Some(Tiles(axis.tiles))
+        Self { users: users(k), yields, owners }
     }
 
+    /// The tiles that have a dimension of a value in common, if all of them may be longer along it.
+    pub fn tiles(&self, k: &Kernel, v: Value, dim: usize) -> Option<Tiles> {
+        let extent = extent(k, v, dim)?;
+        let (tiles, work) = (FxHashMap::default(), Vec::new());
+        let mut common = CommonDim { k, by: self, extent, tiles, work };
+        common.add(v, dim)?;
+        while let Some(v) = common.work.pop() {
+            common.visit(v)?;
+        }
+        Some(Tiles(common.tiles))
+    }
+}
+
+/// A dimension that several tiles have in common, as far as it is known.
+struct CommonDim<'k> {
+    k: &'k Kernel,
+    by: &'k Connections,
+    extent: u32,
+    tiles: FxHashMap<Value, usize>,
+    work: Vec<Value>,
+}
+
+impl CommonDim<'_> {
     /// Adds a dimension of a value. One along which it is repeated stays.
     fn add(&mut self, v: Value, dim: usize) -> Option<()> {
         match self.tiles.get(&v) {
@@ -99,14 +111,14 @@ impl<'k> Axis<'k> {
     fn visit(&mut self, v: Value) -> Option<()> {
         let maker = match self.k.values[v].def {
             ValueDef::Result(inst, _) => inst,
-            ValueDef::Param(block, _) => *self.owners.get(&block)?,
+            ValueDef::Param(block, _) => *self.by.owners.get(&block)?,
         };
         self.through(maker, v)?;
-        let users = self.users.get(&v).cloned().unwrap_or_default();
+        let users = self.by.users.get(&v).cloned().unwrap_or_default();
         users.into_iter().try_for_each(|user| self.through(user, v))
     }
 
-    /// Adds what an instruction ties to the axis of one of its operands or results. `None` if it needs the tile as it is.
+    /// Adds what an instruction ties to that dimension of one of its operands or results. `None` if it needs the tile as it is.
     fn through(&mut self, inst: Inst, v: Value) -> Option<()> {
         let k = self.k;
         let (args, dim) = (k.args(inst), *self.tiles.get(&v)?);
@@ -130,7 +142,7 @@ impl<'k> Axis<'k> {
                 self.add(k.result(inst), dim - usize::from(d < dim))
             }
             Op::Yield => {
-                let owner = *self.owners.get(self.yields.get(&inst)?)?;
+                let owner = *self.by.owners.get(self.by.yields.get(&inst)?)?;
                 self.tie(owner, v, from_end)
             }
             Op::Broadcast | Op::Rearrange | Op::For | Op::While | Op::If => self.tie(inst, v, from_end),
