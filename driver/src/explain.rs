@@ -7,7 +7,7 @@ use std::fmt;
 use warplift_ir::entity::EntityRef;
 use warplift_ir::machine::{RingFill, Schedule, SharedMap};
 use warplift_ir::plural;
-use warplift_ir::tile::Remark;
+use warplift_ir::tile::{Inst, InstData, Kernel, Op, ParamData, Remark};
 
 /// A buffer of shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Explained {
     pub lints: Vec<Remark>,
     /// Versions of tiles and the instruction of each access, a line each.
     pub plan: Vec<String>,
+    /// Arrays whose tiles in loops all come through shared memory to registers.
+    pub staged: Vec<String>,
     /// The trials of the search over plans, a line each.
     pub search: Vec<String>,
     /// Roles, rings, deferral.
@@ -75,6 +77,7 @@ impl Explained {
         Self {
             lints: s.lints.clone(),
             plan: s.plan().describe(s.kernel()),
+            staged: staged(s),
             search: s.plan().describe_search(s.kernel()),
             schedule: Schedule { remarks: remarks(&schedule.remarks, &attempts), ..schedule.clone() },
             smem: s.smem.clone(),
@@ -125,6 +128,25 @@ impl Explained {
         }
         Ok(())
     }
+}
+
+/// Arrays that are read in loops alone, and whose loads are all staged.
+fn staged(s: &State<'_>) -> Vec<String> {
+    let loads = |k: &Kernel, pointer| {
+        let of = move |&(i, d): &(Inst, &InstData)| {
+            matches!(d.op, Op::Load) && k.argument_of(k.args(i)[0]).is_some_and(|p| p.value == pointer)
+        };
+        k.insts.iter().filter(of).map(|(i, _)| i).collect::<Vec<_>>()
+    };
+    let (written, mapped) = (&s.written, s.kernel());
+    let entry = &written.blocks[written.entry].insts;
+    let are_staged = |p: &&ParamData| {
+        let staged = loads(mapped, p.value);
+        !staged.is_empty()
+            && staged.iter().all(|load| s.plan().staged.contains_key(load))
+            && !loads(written, p.value).iter().any(|load| entry.contains(load))
+    };
+    written.params.iter().filter(are_staged).map(|p| p.name.clone()).collect()
 }
 
 impl fmt::Display for Explained {

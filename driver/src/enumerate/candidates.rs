@@ -6,6 +6,7 @@
 //! ```
 
 use super::forms::{Key, Kind};
+use super::told::Told;
 use super::{Candidate, Chosen, climb, has, is_packed, promises, rough, slowed};
 use crate::predict::{Launch, compile_and_predict};
 use crate::problem::Sizes;
@@ -94,6 +95,8 @@ struct Found {
     forms: usize,
     shared_out: usize,
     refused: Vec<CompileError>,
+    /// What became of all of them.
+    told: Told,
     /// Forms that were refused.
     refused_forms: Vec<AsForm>,
     rough: usize,
@@ -113,7 +116,10 @@ impl Found {
                 whole >= form.most || (self.forms == 0 && self.refused.len() >= form.kind.refusals())
             }
             // Where forms compile, the other proposals of a plain product are among them.
-            None => self.forms > 0 || (!is_packed(&proposal.mapping) && self.has_packed(&proposal.mapping)),
+            None => {
+                let as_packed = !is_packed(&proposal.mapping) && self.has_packed(&proposal.mapping);
+                self.forms > 0 || as_packed || self.told.knows(&proposal.mapping)
+            }
         };
         let gain = if proposal.mapping.is_shared_out() { GAIN } else { 0.0 };
         enough || proposal.floor >= (1.0 - gain) * best
@@ -142,6 +148,7 @@ impl Found {
             true => compile_and_predict(kernel, mapping, target, launch, options),
             false => crate::compile(kernel, mapping, target, options).map(|compiled| (compiled, None)),
         };
+        self.told.add(kernel, mapping, made.as_ref().map(|made| &made.0));
         let (compiled, prediction) = match made {
             Ok(made) => made,
             Err(error) => {
@@ -182,7 +189,7 @@ impl Found {
             for mapping in climb::neighbours(kernel, &from.mapping, (launch.sizes, target)) {
                 let legal = has(&mapping, bounds.defines)
                     && promises::is_legal(kernel, &mapping, launch.sizes, target);
-                if !legal || tried.contains(&mapping) || bounds.are_over(start) {
+                if !legal || tried.contains(&mapping) || self.told.knows(&mapping) || bounds.are_over(start) {
                     continue;
                 }
                 tried.push(mapping.clone());

@@ -8,7 +8,7 @@
 //!                   narrow weights? ────── yes ─► tiles x warpgroups x slices of the loop ───┤         converting.rs
 //!                        └─────────────── no ──► tiles of chained products, extents ────────┤         propose.rs, fitted.rs
 //!                                                                                            v
-//!        floor not below the best prediction: dropped ─ else compile and walk the whole launch ─► neighbours ─► pdl?
+//!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the whole launch ─► neighbours ─► pdl?
 //!                                               (roughly, where it cannot be walked; power: rough.rs)   climb.rs   pdl.rs
 //! ```
 //!
@@ -29,6 +29,7 @@ mod promises;
 mod propose;
 mod rough;
 mod tiling;
+mod told;
 
 use crate::features::of_isel;
 use crate::predict::{Arrays, Launch, Prediction, floor};
@@ -104,7 +105,7 @@ pub struct Chosen {
     /// The number of candidates that compiled, and the number of all that were tried.
     pub tried: (usize, usize),
     /// Candidates that were not compiled because their floor is not below the best prediction, or because enough with
-    /// better estimates were.
+    /// better estimates were, or because it is known from others what would become of them.
     pub passed_over: usize,
     /// Candidates that were not compiled because time ran out.
     pub skipped: usize,
@@ -132,7 +133,7 @@ impl fmt::Display for Chosen {
         if self.passed_over > 0 {
             write!(
                 f,
-                "; {} passed over by their floors and estimates",
+                "; {} passed over by floors, estimates and what became of others",
                 plural(self.passed_over as u64, "other")
             )?;
         }

@@ -362,9 +362,9 @@ fn converted(kernel: &Kernel) -> Vec<(String, Value)> {
     beside(kernel).into_iter().filter(|(name, v)| narrow(*v) && names.contains(name.as_str())).collect()
 }
 
-/// Arrays that threads read beside products, staged by copies. Arrays with elements of less than a byte are left out.
+/// Arrays whose tiles threads read beside products, staged by copies. Arrays with elements of less than a byte are left out.
 pub(super) fn staged(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
-    let whole = |&(_, v): &(String, Value)| kernel.ty(v).elem().bits() >= 8;
+    let whole = |&(_, v): &(String, Value)| kernel.ty(v).shape().is_some() && kernel.ty(v).elem().bits() >= 8;
     let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
     beside(kernel).into_iter().filter(whole).map(|(name, _)| (name, staged)).collect()
 }
@@ -459,7 +459,7 @@ fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: 
             let mut m = Mapping { arrays: arrays.clone(), ..plain.clone() };
             found.push(m.clone());
             m.loops.iter_mut().for_each(|(_, l)| l.chunk = Some(PART));
-            found.extend((made(kernel) && !m.arrays.is_empty()).then_some(m));
+            found.extend((converts(kernel) && !m.arrays.is_empty()).then_some(m));
         }
     }
     found
@@ -474,6 +474,15 @@ pub(super) fn from_a_counter() -> KernelMapping {
 pub(super) fn made(kernel: &Kernel) -> bool {
     let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i);
     products.into_iter().any(|i| kernel.args(i)[1..].iter().any(|&v| !is_loaded(kernel, v)))
+}
+
+/// Whether threads compute an operand of some product, and no product is behind it: the result of one is in registers as a whole
+/// before a part of it becomes an operand.
+fn converts(kernel: &Kernel) -> bool {
+    let is_product = |i: &Inst| matches!(kernel.insts[*i].op, Op::Mma { .. });
+    let operands = kernel.insts.keys().filter(is_product).flat_map(|i| kernel.args(i)[1..].to_vec());
+    let computed = operands.filter(|&v| !is_loaded(kernel, v));
+    computed.into_iter().any(|v| !behind(kernel, vec![v]).iter().any(is_product))
 }
 
 /// One mapping; `None` if its accumulators need more registers than there are.

@@ -602,6 +602,6 @@ fn tiles_are_drawn_where_memory_decides_their_work() {
         let all = mappings(&kernel(name), &SM90A, &Grants::default());
         all.iter().filter(|m| m.whole.counter).count()
     };
-    assert!(drawn("attention_varlen") >= 2);
+    assert!(drawn("attention_varlen") > 0);
     assert_eq!(drawn("attention") + drawn("gemm"), 0);
 }
