@@ -58,9 +58,13 @@ pub fn bundle(args: &BundleArgs, tools: &Tools) -> Outcome<()> {
         }
         None => Ok(Code::Ptx(compiled.ptx.clone())),
     };
+    let is_slow = |compiled: &Compiled| {
+        let made = found.map(|tools| tools.ptxas(&compiled.ptx, &PtxasOptions::default()));
+        made.and_then(Result::ok).is_some_and(|made| made.slowdown().is_some())
+    };
     let bar = Bar::new(0, "samples");
     let progress = &mut |done, all| bar.set(done as u64, all as u64);
-    let making = Making { code: &code, progress, tuned: usual_tunings(), grants };
+    let making = Making { code: &code, is_slow: &is_slow, progress, tuned: usual_tunings(), grants };
     let made = Bundle::make(&kernel, &classes, target, &Options::default(), making);
     drop(bar);
     let made = made.map_err(|e| user(e.to_string()))?;

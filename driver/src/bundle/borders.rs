@@ -11,7 +11,7 @@
 use super::class::SizeClass;
 use super::table::Class;
 use super::{BundleError, Making};
-use crate::enumerate::{Search, choose, predict_roughly, slowed};
+use crate::enumerate::{Candidate, Search, choose, predict_roughly, slowed};
 use crate::predict::{Prediction, compile_and_predict};
 use crate::{Compiled, Options};
 use rustc_hash::FxHashMap;
@@ -19,6 +19,8 @@ use warplift_ir::manifest::Packing;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};
 
+/// Candidates of a sample that are assembled at most, until one is not slowed down by that.
+const ASSEMBLED: usize = 8;
 /// What another mapping must save to be an entry of its own.
 const WORTH: f64 = 0.03;
 /// Candidates of a sample that may become entries, where arrays are packed: another sample may need their packing.
@@ -69,7 +71,9 @@ impl<'k> Pool<'k> {
         for (done, &(c, value)) in samples.iter().enumerate() {
             let chosen = choose(kernel, &classes[c].at(value), target, options, &search)?;
             let packs = chosen.best.compiled.manifest.arguments.iter().any(|a| a.packing.is_some());
-            for candidate in chosen.candidates().take(if packs { OF_SAMPLE } else { 1 }) {
+            let all: Vec<Candidate> = chosen.candidates().collect();
+            let clean = all.iter().take(ASSEMBLED).position(|c| !(making.is_slow)(&c.compiled)).unwrap_or(0);
+            for candidate in all.into_iter().skip(clean).take(if packs { OF_SAMPLE } else { 1 }) {
                 let at = pool.member(candidate.mapping, candidate.compiled);
                 pool.predicted.insert((c, value, at), candidate.cycles);
             }

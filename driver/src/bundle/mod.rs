@@ -117,6 +117,8 @@ pub enum BundleError {
 pub struct Making<'m> {
     /// Makes the code of an entry: assembles, or takes the PTX.
     pub code: &'m dyn Fn(&Mapping, &Compiled) -> Result<Code, String>,
+    /// Whether the assembler makes an entry slower than predicted, as by registers that it spills: another one is taken.
+    pub is_slow: &'m dyn Fn(&Compiled) -> bool,
     /// Told after each sample of so many.
     pub progress: &'m mut dyn FnMut(usize, usize),
     /// Earlier results, which are taken as they are.
@@ -230,7 +232,8 @@ pub(crate) mod tests {
         let classes: Vec<SizeClass> = sizes.iter().map(|s| SizeClass::parse(&kernel, s).unwrap()).collect();
         let code = |_: &Mapping, compiled: &Compiled| Ok(Code::Ptx(compiled.ptx.clone()));
         let grants = Grants::packing(&kernel);
-        let making = Making { code: &code, progress: &mut |_, _| {}, tuned: None, grants };
+        let making =
+            Making { code: &code, is_slow: &|_| false, progress: &mut |_, _| {}, tuned: None, grants };
         Bundle::make(&kernel, &classes, &SM90A, &Options::default(), making).unwrap()
     }
 
@@ -272,13 +275,37 @@ pub(crate) mod tests {
         ));
     }
 
+    /// What the assembler slows down is no entry, unless it slows all down.
+    #[test]
+    fn entries_are_not_what_the_assembler_slows_down() {
+        let kernel = find("gemm").unwrap().parse().unwrap().kernels.remove(0);
+        let classes = [SizeClass::parse(&kernel, "m=512,n=4096,k=4096").unwrap()];
+        let code = |_: &Mapping, compiled: &Compiled| Ok(Code::Ptx(compiled.ptx.clone()));
+        let text = |is_slow: &dyn Fn(&Compiled) -> bool| {
+            let grants = Grants::default();
+            let making = Making { code: &code, is_slow, progress: &mut |_, _| {}, tuned: None, grants };
+            let mut made = Bundle::make(&kernel, &classes, &SM90A, &Options::default(), making).unwrap();
+            assert_eq!(made.entries.len(), 1, "{made}");
+            made.entries.remove(0).code.bytes().to_vec()
+        };
+        let best = text(&|_| false);
+        let next = text(&|c| c.ptx.as_bytes() == best);
+        assert!(next != best);
+        assert!(text(&|_| true) == best);
+    }
+
     #[test]
     fn a_bundle_without_sizes_is_refused() {
         let kernel = find("axpy").unwrap().parse().unwrap().kernels.remove(0);
         let code = |_: &Mapping, _: &Compiled| Err("no".to_owned());
         let make = |classes: &[SizeClass]| {
-            let making =
-                Making { code: &code, progress: &mut |_, _| {}, tuned: None, grants: Grants::default() };
+            let making = Making {
+                code: &code,
+                is_slow: &|_| false,
+                progress: &mut |_, _| {},
+                tuned: None,
+                grants: Grants::default(),
+            };
             Bundle::make(&kernel, classes, &SM90A, &Options::default(), making).unwrap_err().to_string()
         };
         assert!(make(&[]).contains("no sizes"));
