@@ -278,6 +278,8 @@ fn updates_of_several_kinds_keep_their_order() {
         atomic_add own[at], one
         line = iota 0 : i32[64]
         atomic_max own[line], full 5 : i32[64]
+        atomic_max own[0], full 6 : i32[64] where line < 64
+        atomic_add own[line], line order release where line < 64
         store gz[i, 0], expand_dims(atomic_add own[63 - line], line : i32[64], 0)
         store gw[i, 0], expand_dims(load own[0] : i32[64], 0)
     }

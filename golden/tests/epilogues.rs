@@ -227,7 +227,7 @@ fn scaled_blocks_take_little_longer() {
         predict(kernel, mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles
     };
     let plain = cycles("gemm_e4m3", None);
-    let low = "BM = 192, BN = 128 for t: pipeline fit, producers 1, consumers 3 kernel: persistent, raster band_m 16";
+    let low = "BM = 192, BN = 128 for t: pipeline fit, producers 1, consumers 3 kernel: persistent, raster band_n 16";
     for (words, most) in [(Some(low), 1.23), (None, 1.32)] {
         let ratio = cycles("gemm_e4m3_blocks", words) / plain;
         assert!(ratio <= most, "{words:?}: {ratio:.3}");

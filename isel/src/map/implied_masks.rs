@@ -18,7 +18,7 @@ use crate::tiles::{constant, program_order, written};
 use crate::window::Window;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, MemorySync, Op, Type, Value};
 
 /// What is left of a mask.
 enum Rest {
@@ -178,6 +178,9 @@ pub(super) fn unmasked(k: &Kernel, inst: Inst, args: &[Value]) -> Op {
         Op::LoadGather { .. } => Op::LoadGather { masked: false },
         Op::StoreScatter { .. } if plain => Op::Store,
         Op::StoreScatter { .. } => Op::StoreScatter { masked: false },
+        Op::AtomicScatter { op, old: false, sync, .. } if plain && sync == MemorySync::default() => {
+            Op::Atomic(op)
+        }
         Op::AtomicScatter { op, old, sync, .. } => Op::AtomicScatter { op, old, masked: false, sync },
         ref other => other.clone(),
     }
