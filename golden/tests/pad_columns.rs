@@ -2,6 +2,7 @@
 //! ends with its array takes as many copies as a tile of wider rows.
 
 use warplift_golden::described::check;
+use warplift_golden::given::{self, Given};
 
 /// A product of probabilities and values over heads of `d` columns, with `result` stored and tiles of `tile` columns.
 fn text(d: u32, tile: u32, views: &str, result: &str) -> String {
@@ -38,10 +39,75 @@ fn loads(text: &str) -> usize {
     check(text, &sizes, &[""]).lines().filter(copies).count()
 }
 
+/// The same text with products that warps share.
+fn shared(text: &str) -> String {
+    text.replace(", consumers 1  kernel: persistent", "  kernel: warps 4, products mma_sync")
+}
+
 #[test]
 fn columns_that_end_with_their_array_are_padded() {
     for (d, wide) in [(24, 32), (40, 48), (72, 80), (88, 96), (104, 128), (120, 128), (136, 160)] {
+        let copies = |tile| loads(&shared(&text(d, tile, HEADS, STORE)));
+        assert_eq!(copies(d), copies(wide), "{d}");
+    }
+}
+
+/// Warpgroups read slabs of which the last one is narrower: as many copies as of whole ones.
+#[test]
+fn last_slabs_may_be_narrower() {
+    for (d, wide) in
+        [(24, 32), (40, 64), (72, 128), (80, 128), (104, 128), (112, 128), (120, 128), (136, 192)]
+    {
         assert_eq!(loads(&text(d, d, HEADS, STORE)), loads(&text(d, wide, HEADS, STORE)), "{d}");
+    }
+}
+
+/// Columns of a wider array, of all its blocks: boxes are narrower than the span, and cut where the array ends.
+fn columns(tile: u32, depth: u32, mapping: &str) -> String {
+    format!(
+        "kernel columns(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16, m: i32, n: i32 % 8, k: i32 % 8) {{
+            const T = {tile}, K = {depth}
+            grid cdiv(m, 128), cdiv(n, T)
+            ga = view a : f16[m, k]
+            gb = view b : f16[k, n]
+            gc = view c : f16[m, n]
+            i, j = block_index
+            acc = for t in 0..cdiv(k, K) carry x = full 0.0 : f32[128, T] {{
+                ta = load ga[i*128, t*K] : f16[128, K]
+                yield mma x, ta, load gb[t*K, j*T] : f16[K, T]
+            }}
+            store gc[i*128, j*T], cast(acc, f16)
+        }}
+        mapping columns {{ for t: pipeline 2, producers 1, consumers {mapping} }}"
+    )
+}
+
+/// Blocks of a cluster bring parts of narrow boxes, each to its rows of the span.
+#[test]
+fn narrow_boxes_are_shared_in_clusters() {
+    for (tile, depth) in [(72, 64), (40, 48), (104, 32), (24, 80), (200, 64)] {
+        for mapping in
+            ["1", "2", "2  kernel: cluster 2", "1  kernel: persistent", "2  kernel: cluster 2, persistent"]
+        {
+            for sizes in [[300, 216, 168], [256, 104, 8], [70, 24, 320]] {
+                let [m, n, k] = sizes;
+                check(&columns(tile, depth, mapping), &[("m", m), ("n", n), ("k", k)], &[""]);
+            }
+        }
+    }
+}
+
+/// What lies beside a head's columns in memory reaches no result: there it is not a number.
+#[test]
+fn columns_of_other_heads_are_not_read() {
+    let (keys, nan) = (136, 0x7e00);
+    for d in [40, 72, 104, 120] {
+        let text = text(d, d, HEADS, STORE).replace("grid cdiv(m, 64), heads", "grid cdiv(m, 64), 1");
+        let own = |at: u32| at % (2 * d) < d;
+        let values: Vec<u16> =
+            (0..keys * 2 * d).map(|at| if own(at) { 0x3c00 + at as u16 % 7 } else { nan }).collect();
+        let sizes = [("m", 70), ("keys", keys.into()), ("heads", 2)];
+        given::check(&text, &sizes, &[("v", Given::F16(&values))]);
     }
 }
 

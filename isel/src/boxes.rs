@@ -77,7 +77,7 @@ pub(crate) fn box_of_rows(leading: &[u32], rows: u32) -> Option<Vec<u32>> {
 }
 
 /// Whether the mapping leaves a load to tensor copies, and one can bring its tile.
-fn is_copied(k: &Kernel, load: Inst) -> bool {
+pub(crate) fn is_copied(k: &Kernel, load: Inst) -> bool {
     let extents = extents(k, k.result(load));
     let fits = extents[..extents.len() - 1].iter().all(|&extent| extent <= MOST_EXTENT);
     fits && array(k, load).way != Way::Plain && load_refused(k, load, Ways::without(&[])).is_none()

@@ -4,7 +4,7 @@
 //!  y = mma x, slice(a)[0, 64], trans(b)      a: load, offset (0, 64)     b: load, transposed
 //! ```
 
-use crate::boxes::is_box;
+use crate::boxes::{is_box, is_copied, only_products};
 use crate::tiles::{array, unit_dim};
 use warplift_ir::tile::{Inst, Kernel, Op, Value, Way};
 
@@ -67,6 +67,13 @@ pub(crate) fn swizzle_span(bytes: u32) -> Option<u32> {
 pub(crate) fn padded_row(bytes: u32) -> u32 {
     let wide = [128, 64].map(|s| bytes.next_multiple_of(s)).into_iter().find(|to| to - bytes <= bytes / 4);
     wide.unwrap_or_else(|| bytes.next_multiple_of(32))
+}
+
+/// Whether a loaded tile may have a last slab that is narrower than the span of its swizzle: tensor copies bring it, and nothing
+/// but products reads it.
+pub(crate) fn takes_narrow_slabs(k: &Kernel, load: Inst) -> bool {
+    let flat = k.ty(k.result(load)).shape().is_some_and(|s| s.rank() == 2);
+    matches!(k.insts[load].op, Op::Load) && flat && only_products(k, k.result(load)) && is_copied(k, load)
 }
 
 /// Whether the mapping asks for plain loads: threads load the tile from global memory themselves, unless the plan

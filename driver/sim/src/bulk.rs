@@ -124,6 +124,14 @@ impl Machine<'_> {
         }
     }
 
+    /// Bytes of shared memory from the first one to the last one that a copy touches.
+    fn shared_span(&self, far: &Far) -> u32 {
+        match far {
+            Far::Tensor { map, .. } => self.launch.maps[*map].1.shared_bytes(),
+            _ => self.far_bytes(far),
+        }
+    }
+
     fn align_of(&self, far: &Far) -> u32 {
         match far {
             Far::Tensor { map, .. } => self.launch.maps[*map].1.alignment(),
@@ -173,7 +181,7 @@ impl Machine<'_> {
         let bytes = self.far_bytes(&from);
         let dst = self.address(w, b.dst, lane)?;
         let align = self.align_of(&from);
-        let Some((block, offset)) = self.shared_side(blame, dst, bytes, align)? else {
+        let Some((block, offset)) = self.shared_side(blame, dst, self.shared_span(&from), align)? else {
             return Ok(None);
         };
         let mbar = self.address(w, b.mbar, lane)?;
@@ -322,10 +330,9 @@ impl Machine<'_> {
             }
         };
         let Some(to) = to else { return Ok(None) };
-        let bytes = self.far_bytes(&to);
         let src = self.address(w, b.src, lane)?;
         let align = self.align_of(&to);
-        let Some((block, offset)) = self.shared_side(blame, src, bytes, align)? else {
+        let Some((block, offset)) = self.shared_side(blame, src, self.shared_span(&to), align)? else {
             return Ok(None);
         };
         if block != self.warps[w].block {

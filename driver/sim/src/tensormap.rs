@@ -1,7 +1,8 @@
 //! Tensor maps as numbers, and the bytes of their boxes.
 //!
 //! ```text
-//!  shared address of box element (i0, i1, ...) = base + ((.. i2 * box1 + i1) * box0 + i0) * size
+//!  shared address of box element (i0, i1, ...) = base + (.. i2 * box1 + i1) * pitch + i0 * size
+//!  pitch: box0 * size, or the swizzle's span where the box is narrower
 //!  and its bits 4.. are exclusive-ored with bits 7.. (1, 2 or 3 of them for 32, 64, 128 bytes)
 //! ```
 //! Source: CUDA driver API, `cuTensorMapEncodeTiled`; PTX ISA, "Tensor-data movement: swizzling
@@ -96,14 +97,10 @@ impl TensorMapDesc {
         }
         match self.swizzle {
             0 => Ok(()),
-            32 | 64 | 128 if inner == self.swizzle => Ok(()),
             32 | 64 | 128 if inner > self.swizzle => {
                 Err(format!("inner box of {inner} bytes is wider than the swizzle span of {}", self.swizzle))
             }
-            32 | 64 | 128 => Err(format!(
-                "an inner box of {inner} bytes under a swizzle of {} is not simulated",
-                self.swizzle
-            )),
+            32 | 64 | 128 => Ok(()),
             s => Err(format!("no swizzle of {s} bytes")),
         }
     }
@@ -135,6 +132,17 @@ impl TensorMapDesc {
         self.box_dims.iter().product::<u32>() * self.size()
     }
 
+    /// Bytes from its first one in shared memory to its last one.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        let rows: u32 = self.box_dims[1..].iter().product();
+        (rows - 1) * self.pitch() + self.box_dims[0] * self.size()
+    }
+
+    /// Bytes from a row to the next in shared memory. Under a swizzle, rows of a box that is narrower than its span keep it.
+    fn pitch(&self) -> u32 {
+        u32::max(self.box_dims[0] * self.size(), self.swizzle)
+    }
+
     /// Alignment that the box needs in shared memory.
     pub(crate) fn alignment(&self) -> u32 {
         128
@@ -151,7 +159,7 @@ impl TensorMapDesc {
         let rows: u32 = self.box_dims[1..].iter().product();
         for r in 0..rows {
             let at = self.row_address(coordinates, r);
-            self.row_runs(coordinates[0], at, base + r * row, row, &mut f)?;
+            self.row_runs(coordinates[0], at, base + r * self.pitch(), row, &mut f)?;
         }
         Ok(())
     }

@@ -116,11 +116,10 @@ impl Lower<'_, '_> {
         let shape = extents(k, result);
         let last = shape.len() - 1;
         let runs = runs(k, inst);
-        let (inner_dim, across) = match last {
+        let (inner_dim, box_rows) = match last {
             1 => (tile.inner_dim, vec![outer / runs]),
             _ => (last, shape[..last].iter().rev().copied().collect()),
         };
-        let map = self.tensor_map(args[0], inner_dim, &[&[tile.slab], &across[..]].concat(), tile.swizzle)?;
         let (bytes, run_bytes) = (outer * tile.row_bytes, outer / runs * tile.row_bytes);
         let name = self.name_of(result);
         let total = bytes * (inner / tile.slab);
@@ -140,12 +139,18 @@ impl Lower<'_, '_> {
         let before_wait = array(k, inst).before_wait;
         let mut event = None;
         for slab in 0..inner / tile.slab {
-            let column = self.at().add_imm(start, i64::from(slab * tile.slab));
+            let first = slab * tile.slab;
+            // A box that is narrower than the span keeps its pitch.
+            let columns = tile.slab.min(shape[inner_dim] - first);
+            let map =
+                self.tensor_map(args[0], inner_dim, &[&[columns], &box_rows[..]].concat(), tile.swizzle)?;
+            let column = self.at().add_imm(start, first.into());
+            let bytes_each = run_bytes / tile.slab * columns;
             for (run, across) in (0..).zip(&across) {
                 let place = Some(Place { buffer, offset: slab * bytes + run * run_bytes });
                 let at = [&[column], &across[..]].concat();
                 let (rank, hint) = (at.len() as u8, CacheHint::Normal);
-                let attr = TmaAttr { map, rank, bytes: run_bytes, place, multicast: 0, hint, before_wait };
+                let attr = TmaAttr { map, rank, bytes: bytes_each, place, multicast: 0, hint, before_wait };
                 let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
                 event = Some(self.at().value(new));
             }

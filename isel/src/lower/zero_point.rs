@@ -21,7 +21,7 @@ use super::Lower;
 use super::narrow::{Half, bit_offset, is_narrow, offset};
 use crate::Result;
 use crate::operand::{WARP_ATOM, loaded};
-use crate::plan::Fill;
+use crate::plan::{Fill, SharedTile};
 use crate::tiles::constant;
 use crate::tiles::extents;
 use std::ops::Range;
@@ -181,7 +181,10 @@ impl Lower<'_, '_> {
     /// first MMA of its chain.
     fn is_brought(&self, body: Block, first: Inst, product: Inst) -> bool {
         let Some(right) = loaded(self.k, self.k.args(product)[2]) else { return false };
-        let copied = self.plan.shared.get(&right.load).is_some_and(|t| t.fill == Fill::Tma);
+        // Matrices are read in pairs, which a narrower last slab need not hold.
+        let whole =
+            |t: &SharedTile| t.inner_extent(&extents(self.k, self.k.result(right.load))) == t.extents[1];
+        let copied = self.plan.shared.get(&right.load).is_some_and(|t| t.fill == Fill::Tma && whole(t));
         let mut before = self.k.blocks[body].insts.iter().take_while(|&&i| i != first);
         copied && before.any(|&i| i == right.load)
     }

@@ -33,6 +33,11 @@ impl Tiles {
         }
     }
 
+    /// Those of them that are loaded.
+    pub fn loads(&self, k: &Kernel) -> impl Iterator<Item = Inst> {
+        self.0.keys().filter_map(|&v| k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Load)))
+    }
+
     /// Whether it is contiguous in memory in one of the tiles that are loaded.
     pub fn are_contiguous(&self, k: &Kernel) -> bool {
         self.0.iter().any(|(&v, &dim)| {

@@ -61,6 +61,12 @@ pub fn do_mma_variant(k: &Kernel, mapping: &Mapping) -> Result<Vec<MmaVariant>> 
     variants.into_iter().map(|f| spread_over_blocks(f, mapping, all.is_empty())).collect()
 }
 
+/// Whether warpgroups execute the products, as far as shapes and mapping tell before the variants are made.
+pub(super) fn by_warpgroups(k: &Kernel, mapping: &Mapping) -> bool {
+    let first = do_mma_variant(k, mapping).ok().and_then(|all| all.first().copied());
+    matches!(first, Some(MmaVariant::Team(Team::Warpgroups(_))))
+}
+
 /// A variant whose tiles span the warps of several blocks; `plain`: the kernel has no MMAs.
 fn spread_over_blocks(variant: MmaVariant, mapping: &Mapping, plain: bool) -> Result<MmaVariant> {
     match (mapping.whole.blocks, variant) {

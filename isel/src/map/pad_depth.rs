@@ -6,14 +6,16 @@
 //! ```
 
 use super::common_dim::{Connections, extent};
-use crate::operand::padded_row;
-use warplift_ir::tile::{Kernel, Op, Value};
+use super::mma_variant::by_warpgroups;
+use crate::operand::{padded_row, takes_narrow_slabs};
+use warplift_ir::tile::{Kernel, Mapping, Op, Value};
 
 /// Bits of a product's step along its depth: 16 halves, 32 bytes, 8 words.
 const STEP_BITS: u32 = 256;
 
 /// Pads the operands of all products, and what else has their depth.
-pub fn do_pad_depth(k: &mut Kernel) {
+pub fn do_pad_depth(k: &mut Kernel, mapping: &Mapping) {
+    let narrow = by_warpgroups(k, mapping);
     let lefts: Vec<Value> = k
         .insts
         .values()
@@ -28,7 +30,9 @@ pub fn do_pad_depth(k: &mut Kernel) {
             continue;
         }
         if let Some(tiles) = connections.tiles(k, left, 1) {
-            let row = tiles.are_contiguous(k).then(|| padded_row((extent * bits).div_ceil(8)) * 8 / bits);
+            let narrow = narrow && tiles.loads(k).all(|load| takes_narrow_slabs(k, load));
+            let row = (!narrow && tiles.are_contiguous(k))
+                .then(|| padded_row((extent * bits).div_ceil(8)) * 8 / bits);
             tiles.set_extent(k, row.unwrap_or_else(|| extent.next_multiple_of(step)));
         }
     }

@@ -99,11 +99,11 @@ pub const PASSES: &[MapPass] = &[
     each!("sink_transposes", "moves transposes of loads to their first use", |v, _| {
         do_sink_transposes(&mut v.kernel)
     }),
-    each!("pad_depth", "pads depths that tensor cores have no step for with zeros", |v, _| {
-        do_pad_depth(&mut v.kernel)
+    each!("pad_depth", "pads depths that tensor cores have no step for with zeros", |v, c| {
+        do_pad_depth(&mut v.kernel, c.mapping)
     }),
-    each!("pad_columns", "pads right operands' columns that no swizzle divides", |v, _| {
-        do_pad_columns(&mut v.kernel)
+    each!("pad_columns", "pads right operands' columns that no swizzle divides", |v, c| {
+        do_pad_columns(&mut v.kernel, c.mapping)
     }),
     each!("fuse_accumulator", "moves sums into the products that feed them", |v, _| {
         do_fuse_accumulator(&mut v.kernel)

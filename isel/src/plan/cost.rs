@@ -166,8 +166,8 @@ impl<'k> Model<'k> {
     fn takes_stage(&self, plan: &Plan, load: Inst, own: f64) -> bool {
         let fit = |i: &Inst| matches!(self.looped.get(i), Some(Depth::Fit));
         let shared = plan.shared.iter().filter(|(_, tile)| tile.fill.by_copies());
-        let rings = shared.map(|(i, _)| i).filter(|i| fit(i));
-        let stage: f64 = rings.map(|&i| self.bytes(self.k.result(i))).sum();
+        let rings = shared.filter(|(i, _)| fit(i));
+        let stage: f64 = rings.map(|(&i, tile)| self.place_bytes(i, tile)).sum();
         let others = self.taken(plan) - FIT_STAGES * stage;
         let free = f64::from(self.target.shared_bytes) - RESERVED - others;
         let stages = |free: f64| (free / stage).floor();
@@ -186,7 +186,7 @@ impl<'k> Model<'k> {
     /// Bytes of shared memory of a plan without conversions; rings have the stages that the mapping says, else two.
     fn taken(&self, plan: &Plan) -> f64 {
         let stages = |i: Inst, tile: &SharedTile| if tile.fill.by_copies() { self.stages(i) } else { 1.0 };
-        let tiles = plan.shared.iter().map(|(&i, tile)| stages(i, tile) * self.bytes(self.k.result(i)));
+        let tiles = plan.shared.iter().map(|(&i, tile)| stages(i, tile) * self.place_bytes(i, tile));
         let staged = plan.staged.iter().map(|(&i, s)| self.stages(i) * f64::from(s.bytes));
         let mut staging: Vec<u32> =
             plan.stores.iter().filter_map(|(&i, s)| s.staging(warps(self.k, i))).collect();
@@ -206,7 +206,7 @@ impl<'k> Model<'k> {
         let rings = plan.shared.keys().filter(|i| looped(i) && plan.shared[*i].fill.by_copies());
         let (mut bytes, mut trips) = (0.0, 0.0f64);
         for &load in rings {
-            bytes += self.bytes(self.k.result(load));
+            bytes += self.place_bytes(load, &plan.shared[&load]);
             trips = trips.max(self.trips[load]);
         }
         if bytes == 0.0 || scratch == 0.0 {
@@ -339,6 +339,12 @@ impl<'k> Model<'k> {
     fn bytes(&self, tile: Value) -> f64 {
         let elements: f64 = extents(self.k, tile).iter().map(|&e| f64::from(e)).product();
         elements * f64::from(self.k.ty(tile).elem().bits()) / 8.0
+    }
+
+    /// Bytes of a tile's place in shared memory.
+    fn place_bytes(&self, inst: Inst, tile: &SharedTile) -> f64 {
+        let bits = self.k.ty(self.k.result(inst)).elem().bits();
+        tile.extents.iter().map(|&e| f64::from(e)).product::<f64>() * f64::from(bits) / 8.0
     }
 
     /// Cycles of bringing a tile to shared memory.

@@ -7,7 +7,7 @@
 
 use super::tensor::atom_k;
 use super::types::{Plan, StorePlan};
-use crate::tiles::{program_order, reads_tile};
+use crate::tiles::{extents, program_order, reads_tile};
 use crate::vector::vector_elements;
 use warplift_ir::plural;
 use warplift_ir::tile::{Inst, Kernel};
@@ -22,9 +22,10 @@ impl Plan {
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
                 let what = if k.insts[inst].op.is_read() { "load" } else { "operand" };
+                let inner = t.inner_extent(&extents(k, k.result(inst)));
                 lines.push(format!(
-                    "{}:{} {what}: shared, {} x {} swizzle {} by {}{why}",
-                    at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
+                    "{}:{} {what}: shared, {} x {inner} swizzle {} by {}{why}",
+                    at.line, at.column, t.extents[0], t.swizzle, t.fill
                 ));
             }
             if self.filled_tile(k, inst).is_some() {

@@ -15,7 +15,7 @@ use crate::boxes::{box_of_rows, flat, rows_and_columns};
 use crate::facts::is_never_negative;
 use crate::feature::Ways;
 use crate::operand::inner_dim;
-use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
+use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded, swizzle_span, takes_narrow_slabs};
 use crate::rows::is_half;
 use crate::tensor_copies::{load_refused, start_refused, tensor_refused};
 use crate::tiles::{WARPGROUP_THREADS, acquired, extents, layout_error, runs, unit_dim, warps};
@@ -314,7 +314,8 @@ fn check_mn_major(k: &Kernel, inst: Inst, load: Inst, tile: &SharedTile, atom: u
         );
         return Err(IselError::at(k, load, message));
     }
-    if !atom.is_multiple_of(tile.slab) && atom > tile.slab {
+    let whole = atom >= extents(k, k.result(load))[tile.inner_dim];
+    if !whole && !atom.is_multiple_of(tile.slab) && !tile.slab.is_multiple_of(atom) {
         let message = format!(
             "{atom} columns of an operand that is contiguous along them: a multiple of {} is needed",
             tile.slab
@@ -329,6 +330,19 @@ fn check_mn_major(k: &Kernel, inst: Inst, load: Inst, tile: &SharedTile, atom: u
 fn spans(bytes: u32, ways: Ways) -> SmallVec<[u32; 4]> {
     let swizzled = [128, 64, 32].into_iter().filter(|s| ways.swizzles && bytes.is_multiple_of(*s));
     swizzled.chain(bytes.is_multiple_of(CORE_BYTES).then_some(0)).collect()
+}
+
+/// Swizzle spans that do not divide a contiguous extent and at least halve its copies: the last slab is narrower. Copies of it
+/// keep the pitch of the span and leave the gap behind each row as it is. `wgmma` never reads the gap: it takes whole rows of 16
+/// bytes, as many as it has columns.
+fn wider_spans(k: &Kernel, load: Inst, bytes: u32, ways: Ways) -> SmallVec<[u32; 4]> {
+    let by_warpgroups = |i: Inst| matches!(k.attrs[i].team, Team::Warpgroups(_));
+    let mut products = k.insts.keys().filter(|&i| matches!(k.insts[i].op, Op::Mma { .. }));
+    let narrow = ways.swizzles && takes_narrow_slabs(k, load) && products.all(by_warpgroups);
+    let widest = swizzle_span(bytes).unwrap_or(CORE_BYTES);
+    let wider = |s: &u32| bytes > s / 2 && bytes.div_ceil(*s) * 2 <= bytes / widest;
+    let narrow = narrow && bytes.is_multiple_of(CORE_BYTES);
+    [128, 64, 32].into_iter().filter(|s| narrow && wider(s)).collect()
 }
 
 /// Gives a loaded operand its place in shared memory.
@@ -348,6 +362,10 @@ fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Re
     let inner = shape[inner_dim(k, load).min(1)];
     let bytes = inner * k.ty(tile).elem().bits() / 8;
     let mut tiles: Vec<SharedTile> = Vec::new();
+    for span in wider_spans(k, load, bytes, plan.ways) {
+        let tile = tile_of(k, load, span, model.target, plan.ways)?;
+        tiles.extend((tile.fill == Fill::Tma).then_some(tile));
+    }
     for span in spans(bytes, plan.ways) {
         tiles.push(tile_of(k, load, span, model.target, plan.ways)?);
     }
@@ -377,12 +395,14 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target, ways: Ways) ->
     if !outer.is_multiple_of(8) {
         return Err(IselError::at(k, load, format!("an outer extent of {outer}: a multiple of 8 is needed")));
     }
+    let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
+    let slab = row_bytes * 8 / bits;
+    let inner = inner.next_multiple_of(slab);
     let layout = match swizzle {
         0 => shared::core_matrices(outer.into(), inner.into(), bits.into()),
         span => shared::swizzled(outer.into(), inner.into(), bits.into(), span.into()),
     };
     let layout = layout.map_err(layout_error(k, load))?;
-    let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
     let (fill, declined) = match k.insts[load].op {
         Op::Load | Op::LoadGather { .. } | Op::LoadRuns(_) => {
             let across = if shape.len() > 2 { shape[..shape.len() - 1].iter().copied().max() } else { None };
@@ -390,16 +410,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target, ways: Ways) ->
         }
         _ => (Fill::Computed, None),
     };
-    Ok(SharedTile {
-        layout,
-        extents: [outer, inner],
-        inner_dim,
-        swizzle,
-        slab: row_bytes * 8 / bits,
-        row_bytes,
-        fill,
-        declined,
-    })
+    Ok(SharedTile { layout, extents: [outer, inner], inner_dim, swizzle, slab, row_bytes, fill, declined })
 }
 
 /// How a loaded tile is filled, and why tensor copies were declined.

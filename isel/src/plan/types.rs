@@ -62,7 +62,7 @@ impl std::fmt::Display for Fill {
 pub struct SharedTile {
     /// `(outer, inner)` coordinates to elements; inner is the contiguous dimension.
     pub layout: Layout,
-    /// Extents `[outer, inner]`.
+    /// Extents `[outer, inner]` of its place: whole slabs, of which the last may be wider than what is left of the tile.
     pub extents: [u32; 2],
     /// Which dimension of the tile is contiguous in memory.
     pub inner_dim: usize,
@@ -79,6 +79,14 @@ pub struct SharedTile {
 }
 
 impl SharedTile {
+    /// Elements along the contiguous dimension that a tile of this shape fills of its place.
+    pub fn inner_extent(&self, shape: &[u32]) -> u32 {
+        match shape {
+            &[rows, columns] => [rows, columns][self.inner_dim],
+            _ => self.extents[1],
+        }
+    }
+
     /// Bytes after which the swizzle repeats. Offsets below it combine by exclusive or; multiples of it are added.
     pub fn period(&self) -> u32 {
         if self.swizzle == 0 { 1 } else { 8 * self.swizzle }

@@ -10,7 +10,7 @@
 //! stage that only the asynchronous proxy has written and read needs none.
 
 use super::role::Expand;
-use crate::schedule::box_rows;
+use crate::schedule::{box_rows, row_pitch};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Cursor, Guard, Inst, LaunchInfo, NewInst, Program, Ring, Schedule, Ty, Value,
@@ -105,9 +105,10 @@ impl Expand<'_, '_> {
         let d = self.data(inst);
         let (Attr::Tma(t), Some(rows)) = (&d.attr, box_rows(self.given.program, inst)) else { return };
         let blocks = self.given.program.launch.cluster;
+        let pitch = row_pitch(self.given.program, t, rows);
         let (rows, bytes) = (rows / blocks, t.bytes / blocks);
         let rank = self.rank();
-        let moved = self.at().mul_imm(rank, bytes.into());
+        let moved = self.at().mul_imm(rank, (rows * pitch).into());
         let to = self.at().add(to, moved);
         let mut args = vec![to, barrier];
         args.extend(self.values(d.args));

@@ -2,7 +2,7 @@
 
 use super::{ProtocolError, Report, Run};
 use crate::analysis::{BARRIER, handoff, touched};
-use crate::schedule::keeps_last;
+use crate::schedule::{filled_bytes, keeps_last};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use warplift_ir::machine::{Buffer, Inst, RingData, RingFill, RoleKind, StageRelease};
@@ -59,6 +59,8 @@ struct Region {
     start: u32,
     stage: u32,
     bytes: u32,
+    /// Those of them that copies fill.
+    filled: u32,
     depth: u32,
     /// Address of the full barriers of its stages.
     full: u32,
@@ -106,6 +108,7 @@ impl Cluster {
                     start: r.scheduled.shared.buffers[b],
                     stage: d.stride(),
                     bytes: d.bytes,
+                    filled: filled_bytes(r.program, b),
                     depth: ring.depth,
                     full: r.scheduled.shared.barriers[name],
                     readers: readers(r, ring),
@@ -176,8 +179,9 @@ impl Cluster {
         self.regions.iter().find(|g| g.buffer == buffer).map_or(0..0, |g| g.readers.clone())
     }
 
-    fn bytes_of(&self, buffer: Buffer) -> u32 {
-        self.regions.iter().find(|g| g.buffer == buffer).map_or(0, |g| g.bytes)
+    /// Bytes of a stage, and those that copies fill.
+    fn bytes_of(&self, buffer: Buffer) -> (u32, u32) {
+        self.regions.iter().find(|g| g.buffer == buffer).map_or((0, 0), |g| (g.bytes, g.filled))
     }
 
     fn barrier(&mut self, block: usize, address: i64) -> Result<&mut Barrier, ProtocolError> {
@@ -230,7 +234,7 @@ impl Cluster {
         let Some((stage, offset)) = self.locate(to) else {
             return Err(ProtocolError::Stage(format!("a copy to {to}, which is in no ring")));
         };
-        let total = self.bytes_of(stage.1);
+        let (whole, total) = self.bytes_of(stage.1);
         let (_, buffer, number) = stage;
         let (warps, readers) = (self.warps, self.readers_of(buffer));
         let flying = self.reading.iter().find(|(b, s, _)| (*b, *s) == (block, stage)).map(|f| f.2);
@@ -256,7 +260,7 @@ impl Cluster {
             self.report.fills += 1;
         }
         let over = s.issued.iter().any(|&(o, n)| offset < o + n && o < offset + bytes);
-        if over || offset + bytes > total {
+        if over || offset + bytes > whole {
             return Err(ProtocolError::Stage(format!("{name}: bytes {offset}.. are copied twice")));
         }
         s.issued.push((offset, bytes));
@@ -310,7 +314,7 @@ impl Cluster {
         address: i64,
     ) -> Result<Option<(u32, Buffer, u32)>, ProtocolError> {
         let Some((stage, _)) = self.locate(address) else { return Ok(None) };
-        let total = self.bytes_of(stage.1);
+        let (_, total) = self.bytes_of(stage.1);
         let s = self.blocks[block].stages.entry(stage).or_default();
         let name = format!("stage {} of {} in block {block}", stage.2, stage.1);
         if s.fill == 0 || s.landed < total {

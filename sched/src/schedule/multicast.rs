@@ -1,7 +1,7 @@
 //! Loads that all blocks of a cluster share. Each block fetches a part of the box and sends it to all.
 
 use crate::analysis::loads_of_cluster;
-use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
+use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule, TmaAttr};
 use warplift_ir::target::Opcode;
 
 /// Marks the loads that the blocks of a cluster share.
@@ -62,6 +62,14 @@ pub(crate) fn box_rows(program: &Program<'_>, inst: Inst) -> Option<u32> {
             m.box_dims.get(1).copied().filter(|_| flat)
         }
         _ => None,
+    }
+}
+
+/// Bytes from a row of a box to the next in shared memory: a swizzle's span, also where the box is narrower.
+pub(crate) fn row_pitch(program: &Program<'_>, t: &TmaAttr, rows: u32) -> u32 {
+    match program.launch.params.get(t.map as usize) {
+        Some(warplift_ir::manifest::Param::TensorMap(m)) if m.swizzle > 0 => m.swizzle,
+        _ => t.bytes / rows.max(1),
     }
 }
 

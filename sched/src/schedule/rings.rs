@@ -76,7 +76,7 @@ fn push_ring(
     fill: RingFill,
 ) {
     let func = &program.func;
-    let bytes = |list: &[Buffer]| list.iter().map(|&b| program.buffers[b].bytes).sum();
+    let bytes = |list: &[Buffer]| list.iter().map(|&b| filled_bytes(program, b)).sum();
     if buffers.is_empty() {
         return;
     }
@@ -206,4 +206,17 @@ fn load_places(func: &Func<'_>) -> Places {
         }
     });
     places
+}
+
+/// Bytes that copies bring to a stage of a buffer. Boxes that are narrower than the span of their swizzle leave gaps.
+pub(crate) fn filled_bytes(program: &Program<'_>, buffer: Buffer) -> u32 {
+    let mut parts: FxHashMap<u32, u32> = FxHashMap::default();
+    program.func.walk(|_, inst| {
+        let d = &program.func.insts[inst];
+        if let (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) = (d.op, &d.attr) {
+            let place = t.place.filter(|p| p.buffer == buffer);
+            parts.extend(place.map(|p| (p.offset, t.bytes)));
+        }
+    });
+    if parts.is_empty() { program.buffers[buffer].bytes } else { parts.values().sum() }
 }

@@ -54,9 +54,15 @@ impl Tensor {
         self.elements() * self.size
     }
 
+    /// Bytes from a row to the next in shared memory: the swizzle's span, also where the box is narrower.
+    fn pitch(&self) -> usize {
+        usize::max(self.boxes[0] as usize * self.size, self.swizzle as usize)
+    }
+
     /// Byte offsets of a box element in global memory (none outside) and in shared memory.
     fn place(&self, coordinates: &[i32], mut index: usize) -> (Option<usize>, usize) {
-        let linear = index * self.size;
+        let row = index / self.boxes[0] as usize;
+        let linear = row * self.pitch() + index % self.boxes[0] as usize * self.size;
         let mut at = Some(0u64);
         for (d, c) in coordinates.iter().enumerate() {
             let i = i64::from(*c) + (index % self.boxes[d] as usize) as i64;
@@ -160,6 +166,49 @@ fn load_by(Reached { name, map, at: place }: Reached, t: &Tensor, at: &[i32], da
         ..Kernel::default()
     };
     kernel.expecting(t.size, expected)
+}
+
+/// Loads a box that is narrower than the span of its swizzle over other bytes, which stay in the gaps.
+fn load_narrow(t: &Tensor, at: &[i32]) -> Case {
+    let (moved, bytes) = (t.box_bytes(), t.elements() / t.boxes[0] as usize * t.pitch());
+    let data = noise(t.bytes().max(bytes));
+    let body = one_thread(bytes)
+        + &format!(
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {bytes};\n\
+             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], {bytes}, [%r3];\n{}\
+             mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {moved};\n\
+             cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%map0, {{{}}}], [%r3];\n\
+             {}cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], {bytes};\ncp.async.bulk.commit_group;\n\
+             cp.async.bulk.wait_group 0;\nEND:",
+            wait(0),
+            t.rank(),
+            list(at, ", "),
+            wait(1)
+        );
+    let mut expected = data[..bytes].to_vec();
+    for e in 0..t.elements() {
+        let (from, to) = t.place(at, e);
+        let new = from.map_or(vec![0; t.size], |a| data[a..a + t.size].to_vec());
+        expected[to..to + t.size].copy_from_slice(&new);
+    }
+    let kernel = Kernel {
+        name: t.name(&format!("load.narrow{}", t.boxes[0]), at),
+        body,
+        shared: bytes as u32 + 64,
+        maps: vec![t.map("in")],
+        input: data,
+        output: vec![0xaa; bytes],
+        ..Kernel::default()
+    };
+    kernel.expecting(t.size, expected)
+}
+
+/// Boxes of fewer columns than the span of their swizzle has: inside the array, and cut by its ends.
+fn narrow_loads(out: &mut Vec<Case>) {
+    for (swizzle, columns) in [(128, 8), (128, 40), (128, 56), (64, 8), (64, 24), (32, 8)] {
+        let t = Tensor { element: "bf16", size: 2, dims: vec![104, 21], boxes: vec![columns, 16], swizzle };
+        out.extend([[64, 0], [0, 16], [96, 3], [-8, -3]].map(|at| load_narrow(&t, &at)));
+    }
 }
 
 /// What an operation makes of the old bytes of an element and of the new ones.
@@ -482,6 +531,7 @@ fn multicast(name: &str, [first, second, third]: [[i32; 2]; 3]) -> Case {
 pub(super) fn cases() -> Vec<Case> {
     let mut out = Vec::new();
     loads(&mut out);
+    narrow_loads(&mut out);
     stores(&mut out);
     ragged(&mut out);
     reductions(&mut out);

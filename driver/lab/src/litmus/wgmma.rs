@@ -296,6 +296,10 @@ fn layouts(out: &mut Vec<Product>) {
     }
     out.push(Product { layout_a: None, steps: 4, ..PLAIN });
     out.push(Product { layout_a: Some(mn_major(64)), layout_b: k_major(32), n: 40, ..PLAIN });
+    // The last swizzle pattern along N is read in part.
+    for (span, n) in [(128, 72), (128, 88), (128, 104), (128, 120), (128, 40), (64, 40), (32, 24)] {
+        out.push(Product { layout_a: None, layout_b: mn_major(span), n, steps: 4, ..PLAIN });
+    }
 }
 
 fn types(out: &mut Vec<Product>) {
