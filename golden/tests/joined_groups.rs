@@ -88,33 +88,3 @@ fn other_groups_stay_alone() {
         assert_eq!(bytes(&weights(group, &words)), bytes(&weights(group, &single)), "{group} {words:?}");
     }
 }
-
-#[test]
-fn sums_that_stand_behind_products_keep_their_order() {
-    let own = "yield fma(p, cast(scale, f32), sum)";
-    let acc = ("acc = for", "acc, more = for");
-    let stored = ("store gy[i*64, 0], acc", "store gy[i*64, 0], acc + more");
-    let carry = |more| ("carry sum = zero", more);
-    for words in [
-        // The product of the iteration before.
-        [
-            acc,
-            carry("carry sum = zero, last = zero"),
-            (own, "yield fma(last, cast(scale, f32), sum), p"),
-            stored,
-        ],
-        // A second sum.
-        [
-            acc,
-            carry("carry sum = zero, most = zero"),
-            (own, "yield fma(p, cast(scale, f32), sum * 0.5), max(most, p)"),
-            stored,
-        ],
-    ] {
-        let many = [&words[..], &[SINGLE]].concat();
-        assert!(
-            bytes(&weights(32, &words)) > bytes(&weights(32, &many)),
-            "{words:?} do not share an iteration"
-        );
-    }
-}

@@ -1,7 +1,6 @@
 //! Products of few columns come several to an iteration: weights in groups of 32 have a scale each, so each group has a product
 //! of its own, and an iteration of one waits longer for its copies than it computes. Loads of groups that follow each other
-//! become one load, and the iterations work on its parts. Sums keep their order; what leads to a product is computed before the product
-//! of the group before is waited for.
+//! become one load, and the iterations work on its parts, in the order in which they did.
 //!
 //! ```text
 //!  for t in 0..n carry x                         for g in 0..n / 4 carry x
@@ -19,10 +18,10 @@ use super::group_scales::line;
 use crate::boxes::MOST_EXTENT;
 use crate::facts::is_multiple;
 use crate::takes::takes;
-use crate::tiles::{WARPGROUP_THREADS, ancestors, depends, extents, program_order};
+use crate::tiles::{WARPGROUP_THREADS, depends, extents, program_order};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
-use warplift_ir::tile::{BinOp, Block, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value};
+use warplift_ir::tile::{BinOp, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value};
 
 /// Depth of the products of an iteration together.
 const DEPTH: u32 = 128;
@@ -133,98 +132,45 @@ fn has_operands(k: &Kernel, looped: Inst, loads: &[Piece]) -> bool {
     products.all(|&i| fits(k.args(i)[1], k.args(i)[2]))
 }
 
-/// Lets each iteration do the work of several. What leads to a group's product comes before what the group before makes of its own:
-/// the next operand is converted while this product runs.
+/// Lets each iteration do the work of several.
 fn join(k: &mut Kernel, looped: Inst, count: u32, loads: &[Piece]) {
     let body = k.insts[looped].blocks[0];
+    let counter = k.blocks[body].params[0];
     let mut insts = std::mem::take(&mut k.blocks[body].insts);
     let Some(end) = insts.pop() else { return };
-    let (behind, others): (Vec<Inst>, Vec<Inst>) =
-        insts.iter().partition(|&&i| is_behind(k, body, i, &insts));
-    let (products, ahead): (Vec<Inst>, Vec<Inst>) =
-        others.into_iter().partition(|&i| matches!(k.insts[i].op, Op::Mma { .. }));
-    let carried: Vec<Value> = k.blocks[body].params[1..].to_vec();
-    let mut joined = Joined { body, loads, count, wholes: FxHashMap::default() };
-    let mut next = joined.begin(k, 0);
-    joined.copy(k, &mut next, &ahead);
-    next.known.extend(carried.iter().map(|&v| (v, v)));
+    let mut joined: FxHashMap<Inst, Value> = FxHashMap::default();
+    let mut carried: Vec<Value> = k.blocks[body].params[1..].to_vec();
     for n in 0..count {
-        let mut group = std::mem::replace(&mut next, Group { number: n, known: FxHashMap::default() });
-        joined.copy(k, &mut group, &products);
-        if n + 1 < count {
-            next = joined.begin(k, n + 1);
-            joined.copy(k, &mut next, &ahead);
-        }
-        joined.copy(k, &mut group, &behind);
-        let given = k.args(end).iter().map(|a| *group.known.get(a).unwrap_or(a)).collect::<Vec<_>>();
-        next.known.extend(carried.iter().copied().zip(given.iter().copied()));
-        if n + 1 == count {
-            k.set_args(end, &given);
-        }
-    }
-    k.blocks[body].insts.push(end);
-    let mut args = k.args(looped).to_vec();
-    args[1] = Cursor::before(k, looped, |c| c.with(BinOp::Div, args[1], count.into()));
-    k.set_args(looped, &args);
-}
-
-/// Whether an instruction of a body follows from a product, or from what the loop carries.
-fn is_behind(k: &Kernel, body: Block, inst: Inst, own: &[Inst]) -> bool {
-    let product =
-        |v: Value| k.def(v).is_some_and(|d| own.contains(&d) && matches!(k.insts[d].op, Op::Mma { .. }));
-    let late = |v: &Value| product(*v) || k.blocks[body].params[1..].contains(v);
-    k.args(inst).iter().any(|&a| ancestors(k, a, |d| own.contains(&d)).iter().any(late))
-}
-
-/// A group of an iteration: what stands for each value of the text.
-struct Group {
-    number: u32,
-    known: FxHashMap<Value, Value>,
-}
-
-/// The groups of a loop's body that becomes one iteration.
-struct Joined<'a> {
-    body: Block,
-    loads: &'a [Piece],
-    count: u32,
-    /// The load of all groups that stands for that of one.
-    wholes: FxHashMap<Inst, Value>,
-}
-
-impl Joined<'_> {
-    /// A group, by its iteration of the text.
-    fn begin(&self, k: &mut Kernel, number: u32) -> Group {
-        let counter = k.blocks[self.body].params[0];
-        let mut c = Cursor::at_end(k, self.body);
-        let at = c.with(BinOp::Mul, counter, self.count.into());
-        let at = c.with(BinOp::Add, at, number.into());
-        Group { number, known: FxHashMap::from_iter([(counter, at)]) }
-    }
-
-    /// Copies instructions of the text for a group.
-    fn copy(&mut self, k: &mut Kernel, group: &mut Group, insts: &[Inst]) {
-        let counter = k.blocks[self.body].params[0];
-        let mut c = Cursor::at_end(k, self.body);
-        for &inst in insts {
-            let args: Vec<Value> = c.k.args(inst).iter().map(|a| *group.known.get(a).unwrap_or(a)).collect();
-            if let Some(piece) = self.loads.iter().find(|p| p.load == inst) {
-                let load = |c: &mut Cursor<'_>| whole(c, piece, args, counter, self.count);
-                let whole = *self.wholes.entry(inst).or_insert_with(|| load(&mut c));
-                let part = part(&mut c, piece, whole, group.number);
-                group.known.insert(c.k.result(inst), part);
+        let mut c = Cursor::at_end(k, body);
+        let at = c.with(BinOp::Mul, counter, count.into());
+        let at = c.with(BinOp::Add, at, n.into());
+        let mut known: FxHashMap<Value, Value> = FxHashMap::from_iter([(counter, at)]);
+        known.extend(c.k.blocks[body].params[1..].iter().copied().zip(carried));
+        for &inst in &insts {
+            let args: Vec<Value> = c.k.args(inst).iter().map(|a| *known.get(a).unwrap_or(a)).collect();
+            if let Some(piece) = loads.iter().find(|p| p.load == inst) {
+                let whole = *joined.entry(inst).or_insert_with(|| whole(&mut c, piece, args, counter, count));
+                let part = part(&mut c, piece, whole, n);
+                known.insert(c.k.result(inst), part);
             } else if c.k.args(inst) == &args[..] {
                 // It does not depend on the iteration: one serves all.
-                if group.number == 0 {
+                if n == 0 {
                     c.keep(inst);
                 }
             } else {
                 let made = c.copy(inst, &args);
                 let both: Vec<(Value, Value)> =
                     c.k.results(inst).iter().copied().zip(c.k.results(made).to_vec()).collect();
-                group.known.extend(both);
+                known.extend(both);
             }
         }
+        carried = k.args(end).iter().map(|a| *known.get(a).unwrap_or(a)).collect();
     }
+    k.set_args(end, &carried);
+    k.blocks[body].insts.push(end);
+    let mut args = k.args(looped).to_vec();
+    args[1] = Cursor::before(k, looped, |c| c.with(BinOp::Div, args[1], count.into()));
+    k.set_args(looped, &args);
 }
 
 /// The load of an iteration's pieces.
