@@ -13,6 +13,11 @@ use warplift_ir::tile::{Inst, Kernel, Op, Value};
 /// Dimensions of a tensor map at most.
 const MAX_RANK: usize = 5;
 
+/// Whether loads outside a view give zeros as copies and guarded loads do: not the negative one.
+pub fn is_zero(fill: f64) -> bool {
+    fill.to_bits() == 0
+}
+
 /// A view resolved to its argument.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -97,6 +102,26 @@ impl Window {
         Some(if strided { &numbers[rank + whole..1 + rank + whole] } else { &numbers[1 + whole..] })
     }
 
+    /// Whether different places are different elements of memory. Strides that arguments give are taken to reach past what smaller
+    /// ones span (docs/language.md); of those that are numbers it is proven.
+    pub fn is_injective(&self, k: &Kernel) -> bool {
+        if !matches!(k.insts[self.whole].op, Op::View { strided: true, .. }) {
+            return true;
+        }
+        let number = |d: usize| self.steps(k, d).and_then(|s| k.int_const(*s.first()?));
+        let mut known: SmallVec<[(i64, Option<i64>); 5]> = (0..self.rank())
+            .filter(|&d| !self.is_single(k, d))
+            .filter_map(|d| Some((number(d)?, k.int_const(self.extent(k, d)))))
+            .collect();
+        known.sort_unstable_by_key(|&(stride, extent)| (stride, extent.is_none()));
+        let mut spanned = Some(1);
+        known.into_iter().all(|(stride, extent)| {
+            let past = stride > 0 && spanned.is_some_and(|n| stride >= n);
+            spanned = extent.and_then(|n| n.checked_mul(stride));
+            past
+        })
+    }
+
     /// A number that is known to divide the stride.
     pub fn stride_divisor(&self, k: &Kernel, whole: usize) -> i64 {
         self.steps(k, whole).map_or(1, |s| s.iter().fold(1, |n: i64, &v| n.saturating_mul(divisor(k, v))))
@@ -150,7 +175,7 @@ impl Window {
         let rank = self.kept.len();
         (rank != 2)
             .then(|| format!("a view of rank {rank}"))
-            .or_else(|| (fill != 0.0).then(|| format!("fill {fill}")))
+            .or_else(|| (!is_zero(fill)).then(|| format!("fill {fill}")))
             .or_else(|| self.rows_refused(k, ways))
     }
 
@@ -160,7 +185,7 @@ impl Window {
         let (last, ragged) = (self.unit(k) == Some(rank.saturating_sub(1)), self.ragged(k).is_some());
         (self.rank() > MAX_RANK)
             .then(|| format!("a view of rank {}", self.rank()))
-            .or_else(|| (fill != 0.0).then(|| format!("fill {fill}")))
+            .or_else(|| (!is_zero(fill)).then(|| format!("fill {fill}")))
             .or_else(|| (!last).then(|| "its last dimension is not known to have stride 1".to_owned()))
             .or_else(|| ragged.then(|| "its extents are not known at launch".to_owned()))
             .or_else(|| self.strides_refused(k, Ways::without(&[])))

@@ -28,7 +28,7 @@ const DEEPEST: u32 = 6;
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
 /// tiles count as one, because such tiles share no element. Atomic updates of one kind whose results nobody takes
 /// need no order among each other; others have the footprint of a store. An access of one thread has no layout. One by
-/// tiles of indices has a footprint of its own: the data decides what its threads touch. A mask leaves accesses out, and
+/// tiles of indices has a footprint of its own: the data decides what its threads touch. So has one of a view whose rows overlap. A mask leaves accesses out, and
 /// gives none to another thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Footprint {
@@ -60,7 +60,7 @@ impl Lower<'_, '_> {
         let pointer = self.pointer_number(inst);
         let footprint = match op {
             Op::Atomic(op) | Op::AtomicScatter { op, old: false, .. } => Footprint::Atomic(*op),
-            _ if self.gathers(inst) => Footprint::Scattered(inst),
+            _ if self.gathers(inst) || !self.is_injective(inst) => Footprint::Scattered(inst),
             Op::Load | Op::LoadGather { .. } if is_repeated(layout) => {
                 return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
             }
@@ -81,6 +81,11 @@ impl Lower<'_, '_> {
         let (k, args) = (self.k, self.k.args(inst));
         let at = k.insts[inst].op.indices(args.len());
         args[at].iter().any(|&v| matches!(k.ty(v), Type::Tile(..)))
+    }
+
+    /// Whether what an access reaches at different places of its view are different elements of memory.
+    fn is_injective(&self, inst: Inst) -> bool {
+        Window::of(self.k, self.k.args(inst)[0]).is_none_or(|w| w.is_injective(self.k))
     }
 
     /// The access of one thread for its block. It has an own footprint: every other access is of another thread.

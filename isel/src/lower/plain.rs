@@ -17,7 +17,7 @@ use crate::plan::Fill;
 use crate::takes::is_long;
 use crate::tiles::{accessed, extents};
 use crate::vector::{is_equal_along, vector_elements};
-use crate::window::Window;
+use crate::window::{Window, is_zero};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
@@ -316,7 +316,7 @@ impl Lower<'_, '_> {
             let message = "by tiles of indices or under a mask, do not compile: facts must make whole bytes of their vectors";
             return self.error(format!("elements of {} bits one by one, {message}", a.bits));
         }
-        if a.view.fill != 0.0 || !a.bits.is_power_of_two() {
+        if !is_zero(a.view.fill) || !a.bits.is_power_of_two() {
             return self.error(format!(
                 "elements of {} bits one by one, outside filled with {}: only 1, 2 and 4 bits filled with 0 compile; say \
                  `packed` of the array in the mapping",
@@ -398,7 +398,7 @@ impl Lower<'_, '_> {
         inside: machine::Value,
         single: bool,
     ) -> Result<machine::Value> {
-        if fill == 0.0 || self.guard(inside).is_none() {
+        if is_zero(fill) || self.guard(inside).is_none() {
             return Ok(x);
         }
         let Some(bits) = crate::rows::float_bits(elem, fill).or_else(|| word_bits(elem, fill)) else {

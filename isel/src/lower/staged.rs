@@ -10,7 +10,7 @@ use crate::Result;
 use crate::plan::{Staged, StagedFill};
 use crate::tiles::{array, extents, layout_error};
 use crate::vector::vector_elements;
-use crate::window::Window;
+use crate::window::{Window, is_zero};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
     self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, TmaAttr, Ty,
@@ -264,7 +264,7 @@ impl Lower<'_, '_> {
     fn outside(&mut self, inst: Inst, staged: &Staged, layout: &Layout) -> Result<Option<Outside>> {
         let view = self.k.args(inst)[0];
         let fill = Window::of(self.k, view).map_or(0.0, |w| w.fill(self.k));
-        if fill == 0.0 || !matches!(staged.fill, StagedFill::Tensor { .. }) {
+        if is_zero(fill) || !matches!(staged.fill, StagedFill::Tensor { .. }) {
             return Ok(None);
         }
         let access = self.access(inst, layout, self.k.ty(view).elem())?;

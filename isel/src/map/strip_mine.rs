@@ -24,6 +24,7 @@ use super::redundant_store_mask::conditions;
 use super::sink::{Stops, TilePart, has_operands, is_view};
 use super::smem_rows::{do_smem_once, do_smem_room, do_smem_rows, is_smem_row};
 use crate::rows::reduced;
+use crate::takes::is_long;
 use crate::tiles::{extents, loads_tile, memory, program_order, written};
 use crate::variant::MmaVariant;
 use crate::vector::vector_elements;
@@ -217,7 +218,8 @@ impl Cutter<'_> {
         let width = columns / self.count;
         let elements = rows.iter().try_fold(u64::from(width), |n, &e| n.checked_mul(e.into()))?;
         let whole = columns.is_multiple_of(self.count) && elements.is_multiple_of(self.threads * ELEMENTS);
-        (along && whole && has_operands(k, value)).then_some(width)
+        // No row of the table takes parts of tiles of 64 bits.
+        (along && whole && !is_long(k.ty(value).elem()) && has_operands(k, value)).then_some(width)
     }
 
     /// Instructions whose tiles are sliced rather than recomputed: tiles that other blocks use too, and loads that
