@@ -190,3 +190,18 @@ fn nested_loops_are_right_under_all_orders() {
         }
     }
 }
+
+/// Values form a graph: an index that adds itself to itself again and again has as many paths as elements of a large array.
+#[test]
+fn long_chains_of_sums_end() {
+    let mut text = "kernel k(x: ptr<f32>, y: ptr<f32>, n: i32) {
+        grid 2
+        gx = view x : f32[n]
+        gy = view y : f32[2, 64]
+        i = block_index
+        a0 = full i : i32[64]\n"
+        .to_owned();
+    (1..=40).for_each(|j| text += &format!("a{j} = a{} + a{}\n", j - 1, j - 1));
+    text += "store gy[i, 0], expand_dims(load gx[a40 + (iota 0 : i32[64])] : f32[64], 0)\n}\nmapping k { kernel: warps 2 }";
+    check(&text, &[("n", 64)], &[""]);
+}

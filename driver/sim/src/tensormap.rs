@@ -132,10 +132,10 @@ impl TensorMapDesc {
         self.box_dims.iter().product::<u32>() * self.size()
     }
 
-    /// Bytes from its first one in shared memory to its last one.
+    /// Bytes of shared memory that it takes: of each row of a swizzled box the whole pitch, in which its pieces change places.
     pub(crate) fn shared_bytes(&self) -> u32 {
         let rows: u32 = self.box_dims[1..].iter().product();
-        (rows - 1) * self.pitch() + self.box_dims[0] * self.size()
+        if self.swizzle > 0 { rows * self.pitch() } else { self.box_bytes() }
     }
 
     /// Bytes from a row to the next in shared memory. Under a swizzle, rows of a box that is narrower than its span keep it.

@@ -20,6 +20,9 @@ use crate::window::Window;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
+/// Operations that an index is taken apart into at most: values form a graph, and it is walked as a tree.
+const FUEL: u32 = 256;
+
 /// Puts scalars in the place of tiles of indices that count up from them. Tunables may be open.
 pub fn plain_indices(k: &mut Kernel) {
     Cursor::rewrite(k, |mut c, inst| {
@@ -75,13 +78,14 @@ fn counts_up(k: &Kernel, inst: Inst, index: Value, d: usize) -> bool {
         let window = Window::of(k, k.args(inst)[0]);
         window.is_none_or(|w| k.is_unbounded(w.extent(k, w.kept[d])))
     };
-    let steps = steps(k, index, &dims, d);
+    let steps = steps(k, index, &dims, d, &mut { FUEL });
     (steps == Some(1) || one && steps == Some(0)) && (elem == Elem::I32 || !open())
 }
 
 /// How many places along a dimension an element is a sum of, beside what all elements have; `None` if it is no such sum.
 /// `dims`: the dimensions of the accessed tile that its own are.
-fn steps(k: &Kernel, v: Value, dims: &[usize], d: usize) -> Option<u8> {
+fn steps(k: &Kernel, v: Value, dims: &[usize], d: usize, fuel: &mut u32) -> Option<u8> {
+    *fuel = fuel.checked_sub(1)?;
     if matches!(k.ty(v), Type::Scalar(_)) {
         return Some(0);
     }
@@ -91,16 +95,16 @@ fn steps(k: &Kernel, v: Value, dims: &[usize], d: usize) -> Option<u8> {
         Op::Full => Some(0),
         Op::Iota(own) if k.ty(v).shape()?.dims()[usize::from(own)].is_one() => Some(0),
         Op::Iota(own) => (dims[usize::from(own)] == d).then_some(1),
-        Op::Cast => steps(k, args[0], dims, d).filter(|&n| is_exact(k, args[0], n)),
+        Op::Cast => steps(k, args[0], dims, d, fuel).filter(|&n| is_exact(k, args[0], n)),
         Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max)) => {
-            let (x, y) = (steps(k, args[0], dims, d)?, steps(k, args[1], dims, d)?);
+            let (x, y) = (steps(k, args[0], dims, d, fuel)?, steps(k, args[1], dims, d, fuel)?);
             match op {
                 BinOp::Add => Some(x + y).filter(|&n| n <= 1),
                 BinOp::Sub => (y == 0).then_some(x),
                 _ => (x + y == 0).then_some(0),
             }
         }
-        _ => steps(k, args[0], &operand_dims(k, def, dims)?, d),
+        _ => steps(k, args[0], &operand_dims(k, def, dims)?, d, fuel),
     }
 }
 

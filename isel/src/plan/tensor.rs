@@ -314,7 +314,7 @@ fn check_mn_major(k: &Kernel, inst: Inst, load: Inst, tile: &SharedTile, atom: u
         );
         return Err(IselError::at(k, load, message));
     }
-    let whole = atom >= extents(k, k.result(load))[tile.inner_dim];
+    let whole = atom >= tile.inner_extent(&extents(k, k.result(load)));
     if !whole && !atom.is_multiple_of(tile.slab) && !tile.slab.is_multiple_of(atom) {
         let message = format!(
             "{atom} columns of an operand that is contiguous along them: a multiple of {} is needed",
