@@ -69,6 +69,9 @@ pub(crate) fn padded_row(bytes: u32) -> u32 {
     wide.unwrap_or_else(|| bytes.next_multiple_of(32))
 }
 
+/// Bytes of a core matrix's row: tensor copies bring whole ones, and products of warpgroups read whole ones.
+pub(crate) const CORE_BYTES: u32 = 16;
+
 /// Whether a loaded tile may have a last slab that is narrower than the span of its swizzle: tensor copies bring it, and nothing
 /// but products reads it.
 pub(crate) fn takes_narrow_slabs(k: &Kernel, load: Inst) -> bool {

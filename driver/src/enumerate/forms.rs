@@ -18,7 +18,7 @@ use super::lines::rows_begin;
 use super::propose::{ACCUMULATORS, Anchor, PART, from_a_counter, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
 use crate::predict::Launch;
-use crate::predict::neighbours::{both, copying};
+use crate::predict::neighbours::{l2_cycles, overlapped};
 use crate::problem::{operand_bits, operands, traffic};
 use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{Depth, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster};
@@ -474,8 +474,8 @@ impl<'a> Space<'a> {
             false => waves * (trips * trip + around + each * tile),
         };
         let beside = (blocks.min(places) as u32, self.target.shared_bytes.into());
-        let copying = copying(own * self.alone(&form), beside, self.target);
-        let busy = both(busy + self.added_up(&form), copying);
+        let copying = l2_cycles(own * self.unshared(&form), beside, self.target);
+        let busy = overlapped(busy + self.added_up(&form), copying);
         // A cluster's blocks wait for each other, at the start most of all.
         let launched = if form.whole.persistent { 1.0 } else { waves };
         let late = launched * self.target.estimates.cluster_start_cycles;
@@ -492,7 +492,7 @@ impl<'a> Space<'a> {
     }
 
     /// Bytes that a trip copies for its block alone: the next block of the order has the same rows or the same columns.
-    fn alone(&self, form: &Form) -> f64 {
+    fn unshared(&self, form: &Form) -> f64 {
         let [m, n, k] = form.extents;
         let [left, right] = self.asked.anchor.loaded.map(|l| k as f64 * l.bytes);
         let (left, right) = (m as f64 * left, n as f64 * right);

@@ -546,7 +546,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     ) -> Result<(f64, Option<f64>), PredictError> {
         let started = f64::from(blocks) * self.target.estimates.block_start_cycles;
         let copying = self.copying(grid, blocks, walked, (end, shared));
-        let end = copying.map_or(end, |cycles| neighbours::both(end, cycles));
+        let end = copying.map_or(end, |cycles| neighbours::overlapped(end, cycles));
         Ok((end.max(self.updating(grid, walked)?).max(started), copying))
     }
 

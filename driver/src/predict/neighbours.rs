@@ -26,12 +26,12 @@ const IN_THE_WAY: f64 = 0.6;
 
 /// Cycles in which the L2 gives a multiprocessor so many bytes that it shares with no neighbour, beside so many
 /// multiprocessors that ask, where its blocks have so much shared memory.
-pub fn copying(bytes: f64, (multiprocessors, shared): (u32, f64), target: &Target) -> f64 {
+pub fn l2_cycles(bytes: f64, (multiprocessors, shared): (u32, f64), target: &Target) -> f64 {
     (bytes - IN_STEP * shared).max(0.0) / target.rates.cache_share(multiprocessors)
 }
 
 /// What takes so long by itself and so long by the L2: where both are near each other they are in each other's way.
-pub fn both(itself: f64, copying: f64) -> f64 {
+pub fn overlapped(itself: f64, copying: f64) -> f64 {
     let (less, more) = (itself.min(copying), itself.max(copying));
     more * (1.0 + IN_THE_WAY * (less / more.max(1.0) - NEAR).max(0.0))
 }
@@ -48,7 +48,7 @@ impl Walks<'_, '_, '_> {
     ) -> Option<f64> {
         let each = self.mean * f64::from(blocks.div_ceil(self.target.multiprocessors));
         let beside = (self.scene.multiprocessors, f64::from(self.resident * shared));
-        let cycles = |bytes: f64| copying(each * bytes, beside, self.target);
+        let cycles = |bytes: f64| l2_cycles(each * bytes, beside, self.target);
         if walked.draws || cycles(walked.requests.copied()) <= end {
             return None;
         }

@@ -254,7 +254,8 @@ pub struct Estimates {
     pub cache_line_cycles: f64,
     /// Neighbours in the grid that get a line at once which they copy at the same time. Of blocks that share their boxes two next
     /// to each other get 1.8 times as much, four and more 2.6 times, sixteen and more blocks apart nothing more
-    /// (docs/microbenchmarks.md, `tma.load.*.sharers*`); of the bytes of products in nineteen tilings a fourth counts.
+    /// (docs/microbenchmarks.md, `tma.load.*.sharers*`); of what products share with the next block
+    /// a fourth counts (docs/lab-book/2026-11-28.md: 44 plans of 8192^3).
     pub neighbours: f64,
     /// Cycles from one block's start to the next one's, whatever multiprocessors they go to and however small they are.
     pub block_start_cycles: f64,

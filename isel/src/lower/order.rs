@@ -22,14 +22,14 @@ use warplift_ir::tile::{AtomicOp, BinOp, Block, Inst, Op, Type, Value, ValueDef}
 /// The greatest distance between indices that counts: two of them differ by less than half of all numbers.
 const FARTHEST: i64 = 1 << 30;
 
-/// Operations within each other that an index is taken apart by.
-const DEEPEST: u32 = 6;
+/// Nested operations of an index that are looked through.
+const INDEX_DEPTH: u32 = 6;
 
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
 /// tiles count as one, because such tiles share no element. Atomic updates of one kind whose results nobody takes
 /// need no order among each other; others have the footprint of a store. An access of one thread has no layout. One by
-/// tiles of indices has a footprint of its own: the data decides what its threads touch. So has one of a view whose rows overlap. A mask leaves accesses out, and
-/// gives none to another thread.
+/// tiles of indices has a footprint of its own: the data decides what its threads touch. So has one of a view whose rows
+/// overlap. A masked access has the footprint of the whole one: a mask leaves elements out, and gives none to another thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Footprint {
     Atomic(AtomicOp),
@@ -134,7 +134,7 @@ impl Lower<'_, '_> {
         let shape = extents(k, accessed(k, inst));
         let moves = |(d, &v): (usize, &Value)| {
             let tile = shape.get(d).copied().unwrap_or(1);
-            around.iter().any(|&l| !self.moves_by(v, tile.into(), l, DEEPEST))
+            around.iter().any(|&l| !self.moves_by(v, tile.into(), l, INDEX_DEPTH))
         };
         // A part of the view at another place keeps each element with its thread; other extents do not.
         let spans = Window::of(k, args[0]).map_or(&args[..1], |w| k.args(w.whole));

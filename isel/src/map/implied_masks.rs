@@ -15,7 +15,7 @@ use super::persist::rename;
 use super::terms::{Term, Terms};
 use crate::facts::is_never_negative;
 use crate::tiles::{constant, program_order, written};
-use crate::window::Window;
+use crate::window::{Window, is_zero};
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, MemorySync, Op, Type, Value};
@@ -66,7 +66,7 @@ fn filled(k: &Kernel, written: &FxHashSet<Value>, inst: Inst) -> Option<Value> {
     };
     let load = k.def(through(tile)).filter(|&d| matches!(k.insts[d].op, Op::Load))?;
     let view = k.def(k.whole_view(k.args(load)[0]))?;
-    let fill = matches!(k.insts[view].op, Op::View { fill, .. } if fill.to_bits() == 0);
+    let fill = matches!(k.insts[view].op, Op::View { fill, .. } if is_zero(fill));
     let zero = constant(k, other).is_some_and(|c| c.to_bits() == 0);
     let mut access = Access::of(k, written, load)?;
     let all = access.whole();

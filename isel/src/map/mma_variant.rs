@@ -61,7 +61,8 @@ pub fn do_mma_variant(k: &Kernel, mapping: &Mapping) -> Result<Vec<MmaVariant>> 
     variants.into_iter().map(|f| spread_over_blocks(f, mapping, all.is_empty())).collect()
 }
 
-/// Whether warpgroups execute the products, as far as shapes and mapping tell before the variants are made.
+/// Whether warpgroups execute the products in the first variant, as far as shapes and mapping tell before variants are made. Where
+/// the mapping leaves the choice, variants by warps get the same tiles, which suit them less.
 pub(super) fn by_warpgroups(k: &Kernel, mapping: &Mapping) -> bool {
     let first = do_mma_variant(k, mapping).ok().and_then(|all| all.first().copied());
     matches!(first, Some(MmaVariant::Team(Team::Warpgroups(_))))

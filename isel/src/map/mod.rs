@@ -36,7 +36,6 @@
 //!
 //! Logic and mapping are separate: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
-mod affine_indices;
 mod bool_memory;
 mod canonicalize;
 mod chunk;
@@ -72,6 +71,7 @@ mod passes;
 mod peeled_end;
 mod persist;
 mod plain_accesses;
+mod plain_indices;
 mod prefetch_indices;
 mod prefetch_next_tile;
 mod prefetch_scales;
@@ -105,7 +105,6 @@ use crate::variant::MmaVariant;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
 
-pub use affine_indices::plain_indices;
 pub use bool_memory::do_bool_memory;
 pub use canonicalize::do_canonicalize;
 pub use chunk::do_chunk;
@@ -132,6 +131,7 @@ pub use pad_depth::do_pad_depth;
 pub use passes::{MapPass, PASSES, do_map};
 pub use persist::do_persist;
 pub use plain_accesses::do_plain_accesses;
+pub use plain_indices::plain_indices;
 pub use prefetch_indices::do_prefetch_indices;
 pub use prefetch_next_tile::do_prefetch_next_tile;
 pub use prefetch_scales::do_prefetch_scales;

@@ -10,12 +10,9 @@
 
 use super::common_dim::{Connections, extent};
 use super::mma_variant::by_warpgroups;
-use crate::operand::{padded_row, swizzle_span, takes_narrow_slabs};
+use crate::operand::{CORE_BYTES, padded_row, swizzle_span, takes_narrow_slabs};
 use crate::window::Window;
 use warplift_ir::tile::{Kernel, Mapping, Op, Value};
-
-/// Bytes of a core matrix's row: tensor copies bring whole ones.
-const CORE_BYTES: u32 = 16;
 
 /// Pads the columns of the right operands of all products.
 pub fn do_pad_columns(k: &mut Kernel, mapping: &Mapping) {

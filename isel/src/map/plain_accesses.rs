@@ -5,16 +5,16 @@
 //!  async_commit     async_wait 1     ─►     (nothing)
 //!  load x[[a, b], j] : f16[64, N]    ─►     load x[rows, j] : f16[64, N]     rows = a .. a + 31, b .. b + 31
 //!  atomic_exchange y[i], t           ─►     old = atomic_exchange y[i], t    nobody takes `old`; the same for i64
-//!  load x[i + iota] where c          ─►     load x[i] where c                `affine_indices`
+//!  load x[i + iota] where c          ─►     load x[i] where c                `plain_indices`
 //!  load x[i] where i + iota < n      ─►     load x[i]                        `implied_masks`, if x has n elements
 //! ```
 //!
 //! A copy may read its array anywhere between its start and its wait, so also where it starts. The verifier has checked
 //! that nothing takes its data before a wait. Where products read them, `row_runs` finds the runs of rows again.
 
-use super::affine_indices::plain_indices;
 use super::cursor::Cursor;
 use super::implied_masks::drop_implied_masks;
+use super::plain_indices::plain_indices;
 use crate::takes::is_long;
 use crate::tiles::extents;
 use warplift_ir::tile::{AtomicOp, BinOp, CmpOp, Inst, Kernel, Op, Shape, Type, Value};

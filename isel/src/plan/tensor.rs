@@ -15,7 +15,7 @@ use crate::boxes::{box_of_rows, flat, rows_and_columns};
 use crate::facts::is_never_negative;
 use crate::feature::Ways;
 use crate::operand::inner_dim;
-use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded, swizzle_span, takes_narrow_slabs};
+use crate::operand::{CORE_BYTES, Loaded, WARP_ATOM, is_plain, loaded, swizzle_span, takes_narrow_slabs};
 use crate::rows::is_half;
 use crate::tensor_copies::{load_refused, start_refused, tensor_refused};
 use crate::tiles::{WARPGROUP_THREADS, acquired, extents, layout_error, runs, unit_dim, warps};
@@ -40,8 +40,6 @@ pub(super) const MAX_STEPS: u32 = 255;
 const ATOM_N: u32 = 256;
 /// Number of ways to cut the columns of an MMA that are tried.
 const CUTS: usize = 3;
-/// Bytes of a core matrix's row.
-const CORE_BYTES: u32 = 16;
 
 /// Elements of one wgmma's depth.
 pub(super) fn atom_k(elem: Elem) -> u32 {

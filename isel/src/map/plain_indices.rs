@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Many texts write all their accesses so. A tile of indices qualifies along a dimension if it is the place along it plus what is
-//! the same for all elements. Sums of 32 bits wrap around in both forms alike; wide ones are compared before they are narrowed.
+//! the same for all elements. Sums of 32 bits wrap around in both forms alike where a view
+//! has a known end: both lie outside of it. Wide ones are compared before they are narrowed.
 
 use super::cursor::{Cursor, I32};
 use super::elements::operand_dims;
