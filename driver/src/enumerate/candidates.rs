@@ -186,6 +186,9 @@ impl Found {
         for _ in 0..climb::STEPS {
             let Some(best) = self.first() else { return };
             let (rank, from) = (self.ranks[best], self.candidates[best].clone());
+            if !climb::may_gain(kernel, &from) {
+                return;
+            }
             for mapping in climb::neighbours(kernel, &from.mapping, (launch.sizes, target)) {
                 let legal = has(&mapping, bounds.defines)
                     && promises::is_legal(kernel, &mapping, launch.sizes, target);

@@ -7,12 +7,14 @@
 //!                 │                                rows of loops through a ring
 //!              warps 2 ── warps 1                  a loop shared out among blocks
 //!                                                  with products: arrays staged, operands made part by part
+//!                                                  without: other ways to rows that are loaded whole
 //! ```
 //!
 //! Proposals lie around the defaults of a text. What its author did not think of is a few steps away, and a grid of all
 //! steps would be too many to compile.
 
 use super::propose::{self, settable};
+use super::{Candidate, whole_rows};
 use crate::problem::{Problem, Sizes, grid_of, multiplies};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
@@ -45,15 +47,17 @@ pub(super) fn neighbours(
         return ways_beside_products(kernel, mapping);
     }
     let tunables = settable(kernel).into_iter().flat_map(|t| values_beside(kernel, mapping, t));
-    let filled = blocks(kernel, mapping, sizes).map(|n| n / f64::from(target.multiprocessors));
+    let problem = Problem::new(kernel, mapping, sizes.clone()).ok();
+    let filled =
+        problem.as_ref().and_then(|p| blocks(p, sizes)).map(|n| n / f64::from(target.multiprocessors));
     let shared_out = filled.map_or(Vec::new(), |filled| shared_out(kernel, mapping, filled));
+    let rows = problem.map_or(Vec::new(), |p| whole_rows::other_ways(&p.resolved, mapping, target));
     let steps = warps_beside(mapping).into_iter().chain(tunables).chain(staged(kernel, mapping));
-    steps.chain(shared_out).collect()
+    steps.chain(shared_out).chain(rows).collect()
 }
 
 /// Blocks of a launch, without those that share out a loop.
-fn blocks(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> Option<f64> {
-    let problem = Problem::new(kernel, mapping, sizes.clone()).ok()?;
+fn blocks(problem: &Problem, sizes: &Sizes) -> Option<f64> {
     Some(grid_of(&problem.resolved, sizes)?.iter().map(|&n| n as f64).product())
 }
 
@@ -94,6 +98,11 @@ fn looped<'m>(mapping: &'m mut Mapping, name: &str) -> &'m mut LoopMapping {
 /// What a step must gain, of the cycles before it.
 pub(super) fn gain(kernel: &Kernel) -> f64 {
     if multiplies(kernel) { GAIN_BESIDE_PRODUCTS } else { GAIN }
+}
+
+/// Whether a step can gain enough: the floor, below which none goes, is far enough away.
+pub(super) fn may_gain(kernel: &Kernel, from: &Candidate) -> bool {
+    from.prediction.as_ref().is_none_or(|p| p.floor.cycles <= (1.0 - gain(kernel)) * from.cycles)
 }
 
 /// Other ways to what threads do beside products: arrays staged by copies, operands made part by part, and both; and

@@ -37,7 +37,7 @@ const STREAMED: f64 = 8.0;
 /// The least of them: a tile then has no more parts than are added.
 const LEAST_STREAMED: f64 = 0.34;
 /// Lanes for which a scheduler issues in a cycle.
-const LANES: u32 = 32;
+pub(super) const LANES: u32 = 32;
 /// Warpgroups that compute.
 const GROUPS: [u32; 4] = [1, 2, 3, 4];
 /// Warps that compute by `mma.sync`.

@@ -9,7 +9,8 @@
 //!                        └─────────────── no ──► tiles of chained products, extents ────────┤         propose.rs, fitted.rs
 //!                                                                                            v
 //!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the whole launch ─► neighbours ─► pdl?
-//!                                               (roughly, where it cannot be walked; power: rough.rs)   climb.rs   pdl.rs
+//!                                               (roughly, where it cannot be walked; power: rough.rs)   climb.rs,  pdl.rs
+//!                                                                                                      whole_rows.rs
 //! ```
 //!
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the
@@ -30,6 +31,7 @@ mod propose;
 mod rough;
 mod tiling;
 mod told;
+mod whole_rows;
 
 use crate::features::of_isel;
 use crate::predict::{Arrays, Launch, Prediction, floor};
@@ -179,6 +181,10 @@ pub fn choose(
     }
     // Proposals follow from what is loaded and multiplied, however the text guards it.
     let mut plain = kernel.clone();
+    // Proposals lie around the defaults: those of given tunables are what they are given.
+    for data in plain.tunables.values_mut() {
+        data.default = given(&search.defines, &data.name).unwrap_or(data.default);
+    }
     warplift_isel::map::plain_indices(&mut plain);
     warplift_isel::map::drop_implied_masks(&mut plain);
     warplift_isel::map::forward_shared_by_defaults(&mut plain);
@@ -336,6 +342,11 @@ pub(crate) fn slowed(
 ) -> f64 {
     let work = p.floor.products / p.cycles.max(1.0);
     rough::slowed(p.cycles, work, rough::power(kernel, mapping, target, sizes), target)
+}
+
+/// The value that a tunable is given.
+fn given(defines: &[(String, i64)], name: &str) -> Option<i64> {
+    defines.iter().find(|own| own.0 == name).map(|own| own.1)
 }
 
 /// Whether a mapping's tunables have these values.

@@ -62,6 +62,10 @@ const NARROW_TILES: [Tile; 5] =
 /// Tiles for operands that no tensor copy loads. Threads load them, so the tiles are small.
 const PLAIN_TILES: [Tile; 3] = [(128, 128, 32, 2), (128, 64, 32, 2), (64, 64, 32, 1)];
 
+/// Elements of the greatest tile in a thread at most, where that takes no more than 16 warps. ptxas spills where a thread holds twice as many beside
+/// what is made of them.
+const ELEMENTS_OF_A_THREAD: u64 = 64;
+
 /// Tiles for `mma.sync`, with their warps.
 const WARP_TILES: [(Tile, u32); 2] = [((128, 256, 64, 0), 8), ((64, 64, 64, 0), 4)];
 
@@ -556,7 +560,8 @@ fn elementwise(kernel: &Kernel) -> Vec<Mapping> {
         choices = extended.collect();
     }
     let each = choices.into_iter().flat_map(|tunables| {
-        [4, 8].map(|warps| Mapping {
+        let least = least_warps(kernel, &tunables);
+        [least, 2 * least].map(|warps| Mapping {
             kernel: kernel.name.clone(),
             tunables: tunables.clone(),
             whole: KernelMapping { warps: Some(warps), ..Default::default() },
@@ -564,6 +569,21 @@ fn elementwise(kernel: &Kernel) -> Vec<Mapping> {
         })
     });
     each.collect()
+}
+
+/// Four warps, or as many as hold the greatest loaded tile in few registers.
+fn least_warps(kernel: &Kernel, tunables: &[(String, i64)]) -> u32 {
+    let of = |t: Tunable| {
+        let data = &kernel.tunables[t];
+        super::given(tunables, &data.name).unwrap_or(data.default)
+    };
+    let loads = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Load)).map(|(i, _)| i);
+    let elements = loads.filter_map(|i| {
+        let shape = kernel.ty(kernel.result(i)).shape()?;
+        shape.dims().iter().map(|d| d.resolve(of).map(u64::from)).product::<Option<u64>>()
+    });
+    let threads = elements.max().unwrap_or(1).div_ceil(ELEMENTS_OF_A_THREAD);
+    (threads as u32 / 32).clamp(4, 16).next_power_of_two()
 }
 
 /// Puts values of tunables over a mapping's.

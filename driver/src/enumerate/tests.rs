@@ -605,3 +605,22 @@ fn tiles_are_drawn_where_memory_decides_their_work() {
     assert!(drawn("attention_varlen") > 0);
     assert_eq!(drawn("attention") + drawn("gemm"), 0);
 }
+
+/// Rows of 32,768 and 65,536 columns take most registers of a multiprocessor where they stay there: other ways are found.
+#[test]
+fn long_rows_are_chosen_other_ways() {
+    let far = ["softmax", "rms_norm", "layer_norm"].iter().flat_map(|name| {
+        [16384, 32768, 65536].map(|columns| {
+            let module = find(name).unwrap().parse().unwrap();
+            let kernel = &module.kernels[0];
+            let rows = (1 << 25) / columns;
+            let sizes = Sizes::parse(kernel, &format!("m={rows},n={columns}")).unwrap();
+            let search = Search { defines: vec![("BN".into(), columns)], ..Search::default() };
+            let chosen = choose(kernel, &sizes, &SM90A, &Options::default(), &search).unwrap();
+            let floor = chosen.best.prediction.as_ref().unwrap().floor.cycles;
+            (chosen.best.cycles / floor, format!("{name} {columns}: {}", chosen.best.mapping))
+        })
+    });
+    let far: Vec<(f64, String)> = far.filter(|(ratio, _)| *ratio > 1.22).collect();
+    assert!(far.is_empty(), "{far:?}");
+}
