@@ -186,6 +186,13 @@ const MACHINE: &[Pass] = &[
         Ok(())
     })
     .when(Sched::SharedRings),
+    pass("operand_rings", "operands that threads compute in a loop get a ring", |s| {
+        let (program, mut graph) = s.take_program();
+        let program = sched::do_operand_rings(program, &mut graph, s.target, &s.sched_off());
+        s.keep(program, graph);
+        Ok(())
+    })
+    .when(Sched::OperandRings),
     pass("share_scratch", "buffers that are not in use at the same time share their bytes", |s| {
         let (program, mut graph) = s.take_program();
         let program = sched::do_share_scratch(program, &mut graph, s.target);
@@ -198,8 +205,11 @@ const MACHINE: &[Pass] = &[
 const SCHEDULE: &[Pass] = &[
     pass("modulo", "iterations of a loop overlap: times by iterative modulo scheduling", |s| {
         let (program, mut graph) = s.take_program();
-        let Overlap { program, loops, remarks } =
-            sched::do_modulo(program, &mut graph, s.target, &s.sched_off(), s.deadline)?;
+        let made = sched::do_modulo(program, &mut graph, s.target, &s.sched_off(), s.deadline)?;
+        if let Some(why) = sched::declines_operand_rings(&made, &graph) {
+            return Err(CompileError::Declined { feature: Feature::Sched(Sched::OperandRings), why });
+        }
+        let Overlap { program, loops, remarks } = made;
         s.keep(program, graph);
         s.loops = loops;
         s.remarks.extend(remarks);

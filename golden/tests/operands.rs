@@ -2,6 +2,7 @@
 //! change. Compiled for both kinds of tensor cores, simulated without hazard under two orders, compared with the
 //! interpreter.
 
+use warplift::ir::machine::RingFill;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::{Compiled, Options, compile};
@@ -324,4 +325,33 @@ fn what_stays_is_shown_once() {
     let meets = |text: &str| ["fence.proxy.async", "bar.sync"].map(|what| text.contains(what));
     assert_eq!(meets(&made.ptx[..head]), [true; 2], "before the loop");
     assert_eq!(meets(&made.ptx[head..product]), [false; 2], "in it, before its first product");
+}
+
+/// A right operand that threads convert has a ring, and is converted for the next iteration while products run.
+#[test]
+fn operands_that_threads_compute_have_a_ring() {
+    let text = "
+        kernel product(a: ptr<i8> align 16, b: ptr<i8> align 16, c: ptr<f16> align 16, m: i32, n: i32 % 16, k: i32 % 16) {
+            tunable BM = 128, BN = 128, BK = 64
+            grid cdiv(m, BM), cdiv(n, BN)
+            ga = view a : i8[m, k]
+            gb = view b : i8[n, k]
+            gc = view c : f16[m, n]
+            i, j = block_index
+            zero = full 0.0 : f32[BM, BN]
+            acc = for t in 0..cdiv(k, BK) carry x = zero {
+                ta = cast(load ga[i*BM, t*BK] : i8[BM, BK], f16)
+                tb = cast(load gb[j*BN, t*BK] : i8[BN, BK], f16)
+                yield mma x, ta, trans(tb)
+            }
+            store gc[i*BM, j*BN], cast(acc * 0.25, f16)
+        }";
+    let words = "for t: pipeline fit, producers 1, consumers 2 kernel: persistent";
+    let kernel = parsed(text, &[], words);
+    let explained = compiled(&kernel).explained;
+    let ring = explained.schedule.rings.values().find(|r| r.fill == RingFill::Operand);
+    assert_eq!(ring.map(|r| r.least), Some(2), "it is not filled an iteration ahead");
+    let sizes = [[128, 128, 64], [200, 272, 208], [130, 16, 16], [64, 64, 0], [128, 144, 1040]];
+    let sizes = sizes.map(|[m, n, k]| [("m", m), ("n", n), ("k", k)]);
+    check(&kernel, &sizes.each_ref().map(|s| &s[..]), 1e-3);
 }

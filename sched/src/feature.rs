@@ -17,6 +17,8 @@ pub enum Feature {
     BesideProducts,
     /// Loops one behind the other that fill one ring.
     SharedRings,
+    /// Rings for operands that threads compute, whose stages barriers in shared memory hand over.
+    OperandRings,
     /// Loops whose iterations overlap.
     Modulo,
     /// Named barriers that order the products of warpgroups.
@@ -39,13 +41,14 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 15] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("wgmma-pipelining", Self::InFlight),
         ("beside-products", Self::BesideProducts),
         ("shared-rings", Self::SharedRings),
+        ("operand-rings", Self::OperandRings),
         ("modulo", Self::Modulo),
         ("mma-order", Self::MmaOrder),
         ("pins", Self::Pins),

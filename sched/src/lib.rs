@@ -7,6 +7,7 @@
 //!     │ merge_waits     loads with successive waits fill one ring
 //!     │ dedup_mma       a product that is the same in every warp is computed once, by a helper warp
 //!     │ share_rings     loops one behind the other fill the same ring
+//!     │ operand_rings   operands that threads compute in a loop get a ring
 //!     │ share_scratch   buffers of exchanges that are not in use at once share bytes
 //!     │ modulo          iterations of a loop overlap
 //!     │ bounds_masks    masks of accesses are decided once for a tile
@@ -48,9 +49,9 @@ pub use analysis::{Graph, hoisted_registers, is_mma_duplicated};
 pub use error::{Result, SchedError};
 pub use expand::{LEFT_TO_PTXAS, divides_registers, do_expand_roles, do_setmaxnreg, takes_its_share};
 pub use feature::Feature;
-pub use modulo::{Overlap, do_modulo, do_modulo_expand};
+pub use modulo::{Overlap, declines_operand_rings, do_modulo, do_modulo_expand};
 pub use rewrite::{
     do_bounds_masks, do_dead_code, do_dedup_mma, do_epilogue_roles, do_hoist_loads, do_merge_waits,
-    do_share_rings, do_share_scratch, do_value_numbering,
+    do_operand_rings, do_share_rings, do_share_scratch, do_value_numbering,
 };
 pub use schedule::{declines_deferral, do_broadcast_tile_info, do_schedule, do_schedule_without, do_smem};

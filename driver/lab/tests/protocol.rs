@@ -2,7 +2,7 @@
 //! depth of the rings, several tiles, every order of agents; and planted errors, which must be found.
 
 use std::cell::Cell;
-use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled};
+use warplift::ir::machine::{Allocation, Attr, Func, Program, RingFill, Schedule, Scheduled};
 use warplift::ir::target::{Opcode, SM90A};
 use warplift::ir::tile::{Kernel, Mapping, Module, parse_file};
 use warplift::ir::{Bump, Deadline};
@@ -12,8 +12,8 @@ use warplift_lab::validate::{Sizes, Style, Validation};
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
 use warplift_sched::{
-    Feature, Graph, do_dead_code, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without,
-    do_setmaxnreg, do_smem, do_value_numbering,
+    Feature, Graph, do_dead_code, do_epilogue_roles, do_expand_roles, do_merge_waits, do_modulo,
+    do_modulo_expand, do_operand_rings, do_schedule_without, do_setmaxnreg, do_smem, do_value_numbering,
 };
 use warplift_sim as sim;
 
@@ -42,6 +42,11 @@ fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
 }
 
 fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
+    make_as(m, disabled, bump, false)
+}
+
+/// The same, with iterations that overlap if `overlaps` is set.
+fn make_as<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump, overlaps: bool) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
     let variants = do_map(kernel, &MapContext::new(mapping, &SM90A, &[])).unwrap_or_else(|e| panic!("{e}"));
     let (v, plan) = warplift_isel::select::do_select(variants, &SM90A, &[], Deadline::default())
@@ -52,6 +57,13 @@ fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a
     let (program, _) =
         do_epilogue_roles(program, &mut graph, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let program = do_merge_waits(program, &mut graph, &SM90A, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let program = do_operand_rings(program, &mut graph, &SM90A, disabled);
+    let made = do_modulo(program, &mut graph, &SM90A, disabled, Deadline::default());
+    let made = made.unwrap_or_else(|e| panic!("{e}"));
+    let program = match overlaps {
+        true => do_modulo_expand(made.program, &mut graph, &made.loops).unwrap_or_else(|e| panic!("{e}")),
+        false => made.program,
+    };
     let mut schedule =
         do_schedule_without(&program, &graph, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_smem(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
@@ -147,6 +159,70 @@ fn every_product_of_the_library_keeps_the_protocol() {
     for name in ["gemm", "gemm_tn", "gemm_f32out", "gemm_chain", "gemm_dual", "gemm_two_outputs"] {
         let bump = Bump::new();
         make(&library(name), &bump).sweep(name);
+    }
+}
+
+/// A product whose operands threads convert: the left one in registers, the right one in shared memory.
+fn converted() -> Module {
+    let changes = [
+        ("a: ptr<f16>", "a: ptr<i8>"),
+        ("b: ptr<f16>", "b: ptr<i8>"),
+        ("view a : f16", "view a : i8"),
+        ("view b : f16", "view b : i8"),
+        ("n: i32 % 8, k: i32 % 8", "n: i32 % 16, k: i32 % 16"),
+        ("load ga[i*BM, t*BK] : f16[BM, BK]", "cast(load ga[i*BM, t*BK] : i8[BM, BK], f16)"),
+        ("load gb[j*BN, t*BK] : f16[BN, BK]", "cast(load gb[j*BN, t*BK] : i8[BN, BK], f16)"),
+    ];
+    let text = changes.iter().fold(include_str!("../../kernels/gemm.tile").to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "no `{from}`");
+        text.replace(from, to)
+    });
+    let (kernel, _) = text.split_once("mapping gemm").unwrap_or_else(|| panic!("no mapping"));
+    let mapping =
+        "BM = 128, BN = 128, BK = 64 for t: pipeline 3, producers 1, consumers 2 kernel: persistent";
+    parse(&format!("{kernel}mapping gemm {{ {mapping} }}"))
+}
+
+/// Threads fill the stages that their own products read: in the iteration before, or in the same one.
+#[test]
+fn operands_that_threads_compute_keep_the_protocol() {
+    let module = converted();
+    for overlaps in [true, false] {
+        let bump = Bump::new();
+        let made = make_as(&module, &[], &bump, overlaps);
+        let operand = made.schedule.rings.values().find(|r| r.fill == RingFill::Operand);
+        let operand = operand.unwrap_or_else(|| panic!("no operand has a ring"));
+        assert_eq!((operand.least, operand.blocks.len()), if overlaps { (2, 3) } else { (1, 1) });
+        made.sweep("converted");
+    }
+}
+
+#[test]
+fn planted_errors_of_computed_operands_are_found() {
+    let module = converted();
+    for overlaps in [true, false] {
+        for op in [Opcode::MbarArrive, Opcode::MbarWait] {
+            let bump = Bump::new();
+            let mut made = make_as(&module, &[], &bump, overlaps);
+            let ring = made.schedule.rings.iter().find(|(_, r)| r.fill == RingFill::Operand);
+            let (ring, data) = ring.unwrap_or_else(|| panic!("no operand has a ring"));
+            assert!(data.depth > 1, "{overlaps}");
+            let first = made.scheduled.shared.barriers[ring] as i32;
+            let own = first..first + 16 * data.depth as i32;
+            if op == Opcode::MbarWait {
+                mutate(
+                    &mut made,
+                    "consumer",
+                    |a| matches!(a, Attr::Mem { offset, .. } if own.contains(offset)),
+                    op,
+                );
+                let found = fails(&made).to_string();
+                assert!(found.starts_with("stage") || found.starts_with("barrier"), "{found}");
+            } else {
+                mutate(&mut made, "consumer", |_| true, op);
+                assert!(fails(&made).to_string().starts_with("deadlock"));
+            }
+        }
     }
 }
 

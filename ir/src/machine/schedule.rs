@@ -15,6 +15,8 @@ pub enum BufferKind {
     /// Stages of a ring. The consumers fill them, each thread at its own place, and the epilogue warps with the same numbers
     /// read them. A program has one such buffer at most: where it is loaded, the work of the epilogue warps begins.
     Handoff,
+    /// Stages of a ring. The consumers fill them with an operand that they compute together, and their products read them.
+    Operand,
     /// Stages of a ring. A helper warp fills them with values that are identical in every warp, and all computing warps
     /// read them.
     Helper,
@@ -35,7 +37,10 @@ pub enum BufferKind {
 impl BufferKind {
     /// Whether a ring's barriers hand its stages over.
     pub fn is_ring(self) -> bool {
-        matches!(self, Self::Ring | Self::Handoff | Self::Helper | Self::NextTile | Self::TileInfo)
+        matches!(
+            self,
+            Self::Ring | Self::Handoff | Self::Operand | Self::Helper | Self::NextTile | Self::TileInfo
+        )
     }
 }
 
@@ -134,6 +139,9 @@ pub enum RingFill {
     /// Stores of the consumers for the epilogue warps with the same numbers. Barriers in shared memory hand its stages
     /// over.
     Handoff,
+    /// Stores of the consumers for their own products: an operand that they compute together. Barriers in shared memory hand
+    /// its stages over.
+    Operand,
     /// Stores of the helper for all consumer warps, lane by lane. Barriers in shared memory hand its stages over.
     Helper,
     /// A store of the producer for all other roles: the number of the next tile. Barriers in shared memory hand its stages
@@ -150,7 +158,7 @@ pub enum RingFill {
 impl RingFill {
     /// Whether threads store and load its stages, without copies.
     pub fn is_stored(self) -> bool {
-        matches!(self, Self::Handoff | Self::Helper)
+        matches!(self, Self::Handoff | Self::Operand | Self::Helper)
     }
 
     /// Whether its stages hold the number of the next tile.

@@ -64,6 +64,7 @@ impl<'a> Expand<'_, 'a> {
             Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => {
+                self.await_operands(inst);
                 self.begin_mmas(inst);
                 self.product(inst);
                 self.end_mmas(inst);
@@ -147,7 +148,10 @@ impl<'a> Expand<'_, 'a> {
                 (false, RingFill::Tma | RingFill::Handoff | RingFill::Helper) => self.wait_stage(ring),
                 (false, RingFill::CpAsync) => self.open_copies(ring),
                 // No await names the stages of these.
-                (false, RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileInfo) => {}
+                (
+                    false,
+                    RingFill::Operand | RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileInfo,
+                ) => {}
             }
         }
     }

@@ -4,7 +4,7 @@
 //! says if another iteration follows.
 
 use super::role::Expand;
-use super::state::{RingState, Seen, Touched, Unreleased};
+use super::state::{RingState, Seen, StoreState, Touched, Unreleased};
 use crate::analysis::goes_on;
 use crate::error::Result;
 use warplift_ir::machine::{Attr, Block, Inst, NewInst, Ring, Ty, Value};
@@ -59,20 +59,36 @@ impl<'a> Expand<'_, 'a> {
 
     /// Slots and phases of rings, as block arguments.
     pub fn ring_values(&self, rings: &[Ring]) -> Vec<Value> {
-        let slot = |r: Ring| self.changes_slot(r).then(|| self.ring(r).slot);
-        rings.iter().flat_map(|&r| slot(r).into_iter().chain([self.ring(r).phase])).collect()
+        let slot = |r: Ring, slot: Value| self.changes_slot(r).then_some(slot);
+        let mut values = Vec::new();
+        for &r in rings {
+            let state = self.ring(r);
+            let stored = state.stored.map(|s| (s.slot, s.phase));
+            for (s, phase) in std::iter::once((state.slot, state.phase)).chain(stored) {
+                values.extend(slot(r, s).into_iter().chain([phase]));
+            }
+        }
+        values
     }
 
     /// Block parameters for slots and phases of rings.
     pub fn ring_params(&mut self, block: Block, rings: &[Ring]) {
         for &r in rings {
-            let slot = match self.changes_slot(r) {
-                true => self.code.func.append_param(block, Ty::B32, true),
-                false => self.ring(r).slot,
-            };
-            let phase = self.code.func.append_param(block, Ty::B32, true);
-            self.rings[r] = Some(RingState { slot, phase, open: false, filled: false });
+            let RingState { slot, stored, .. } = self.ring(r);
+            let (slot, phase) = self.stage_params(block, r, slot);
+            self.move_to(r, slot, phase);
+            if let Some(stored) = stored {
+                let (slot, phase) = self.stage_params(block, r, stored.slot);
+                self.set_stored(r, StoreState { slot, phase, open: false });
+            }
         }
+    }
+
+    /// Block parameters for a position in a ring. The only slot of a ring stays the constant that it is.
+    fn stage_params(&mut self, block: Block, ring: Ring, slot: Value) -> (Value, Value) {
+        let changes = self.changes_slot(ring);
+        let slot = if changes { self.code.func.append_param(block, Ty::B32, true) } else { slot };
+        (slot, self.code.func.append_param(block, Ty::B32, true))
     }
 
     /// Whether a ring has several slots. The only slot of others stays the constant of the role's entry.

@@ -23,6 +23,7 @@ mod helper;
 mod mma_order;
 mod multicast;
 mod next_tile;
+mod operand;
 mod pdl;
 mod producer;
 mod ring;

@@ -19,7 +19,8 @@ impl Expand<'_, '_> {
             let first = i64::from(self.is_filler(ring));
             let slot = self.at().imm(0);
             let phase = self.at().imm(first);
-            self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
+            let stored = self.first_store(ring);
+            self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false, stored });
         }
     }
 
@@ -27,6 +28,8 @@ impl Expand<'_, '_> {
     fn is_filler(&self, ring: Ring) -> bool {
         match self.given.schedule.rings[ring].fill {
             RingFill::Handoff => self.who.role == RoleKind::Consumer,
+            // Who stores has another place in the ring: see `operand`.
+            RingFill::Operand => false,
             RingFill::Helper => self.who.role == RoleKind::Helper,
             RingFill::Tma | RingFill::CpAsync => self.who.role.copies(),
             RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileInfo => {
@@ -67,7 +70,7 @@ impl Expand<'_, '_> {
         self.barrier_at(self.ring(ring).slot)
     }
 
-    fn barrier_at(&mut self, slot: Value) -> Value {
+    pub fn barrier_at(&mut self, slot: Value) -> Value {
         let base = self.shared_base();
         self.barrier_from(base, slot)
     }
@@ -103,6 +106,11 @@ impl Expand<'_, '_> {
         let empty = self.is_filler(ring);
         let address = self.barrier(ring);
         let phase = self.ring(ring).phase;
+        self.wait_barrier(ring, address, phase, empty);
+    }
+
+    /// Spins until a phase of a stage's full or empty barrier is over.
+    pub fn wait_barrier(&mut self, ring: Ring, address: Value, phase: Value, empty: bool) {
         let offset = self.barrier_offset(ring, empty);
         let attr = Attr::Mem { offset, count: 1 };
         self.at().push(NewInst::new(Opcode::MbarWait, &[address, phase], &[]).attr(attr));
@@ -163,6 +171,8 @@ impl Expand<'_, '_> {
             if self.given.schedule.rings[ring].depth == 1 {
                 self.block_barrier();
             }
+        } else if self.stores_operand(ring) {
+            self.release_operand(ring);
         } else if !self.given.schedule.producer {
             self.wait_wgmma();
             if self.given.schedule.rings[ring].release != StageRelease::Never {
@@ -219,30 +229,34 @@ impl Expand<'_, '_> {
     /// that follows another ring goes on with it.
     pub fn advance(&mut self, ring: Ring) {
         let RingState { slot, phase, .. } = self.ring(ring);
-        if self.own.in_slot || self.leader(ring).is_some() {
-            self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
-            return;
-        }
+        let stays = self.own.in_slot || self.leader(ring).is_some();
+        let (slot, phase) = if stays { (slot, phase) } else { self.next_stage(ring, slot, phase) };
+        self.move_to(ring, slot, phase);
+    }
+
+    /// Places this role at a stage that it has not opened.
+    pub fn move_to(&mut self, ring: Ring, slot: Value, phase: Value) {
+        let stored = self.rings[ring].and_then(|r| r.stored);
+        self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false, stored });
+    }
+
+    /// Slot and phase of the stage behind another one.
+    pub fn next_stage(&mut self, ring: Ring, slot: Value, phase: Value) -> (Value, Value) {
         let depth = i64::from(self.given.schedule.rings[ring].depth);
         let one = self.at().imm(1);
         let flipped = self.at().int(Opcode::Xor, phase, one);
         if depth == 1 {
-            self.rings[ring] = Some(RingState { slot, phase: flipped, open: false, filled: false });
-            return;
+            return (slot, flipped);
         }
         if let Some(known) = self.code.func.constant(slot) {
             let next = (known + 1) % depth;
-            let slot = self.at().imm(next);
-            let phase = if next == 0 { flipped } else { phase };
-            self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
-            return;
+            return (self.at().imm(next), if next == 0 { flipped } else { phase });
         }
         let next = self.at().add_imm(slot, 1);
         let end = self.at().imm(depth);
         let wraps = self.at().compare(CmpOp::Eq, next, end);
         let zero = self.at().imm(0);
         let slot = self.at().op(Opcode::Selp, &[zero, next, wraps], Ty::B32);
-        let phase = self.at().op(Opcode::Selp, &[flipped, phase, wraps], Ty::B32);
-        self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
+        (slot, self.at().op(Opcode::Selp, &[flipped, phase, wraps], Ty::B32))
     }
 }

@@ -151,6 +151,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         let around = std::mem::replace(&mut self.from.source, block);
         let unreleased = self.unreleased_rings(block);
         let ends = if unreleased.is_empty() { self.ring_ends(block) } else { Vec::new() };
+        let stored = self.store_ends(block);
         for inst in insts {
             if self.deferred.insts.contains(&inst) {
                 continue;
@@ -160,6 +161,9 @@ impl<'p, 'a> Expand<'p, 'a> {
             match self.who.role {
                 RoleKind::Producer | RoleKind::EpilogueLoad => self.produce(block, inst)?,
                 RoleKind::Consumer | RoleKind::Epilogue | RoleKind::Helper => self.consume(block, inst)?,
+            }
+            for &ring in stored.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
+                self.hand_over(ring);
             }
             for &ring in ends.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
                 self.end_stage(ring);
@@ -194,8 +198,9 @@ impl<'p, 'a> Expand<'p, 'a> {
     /// Rings that advance inside an instruction's blocks.
     pub fn rings_inside(&self, inst: Inst) -> Vec<Ring> {
         let inside = |b: Block| self.given.program.func.is_inside(b, inst);
+        let own = |r: &RingData| r.fill != RingFill::Operand || !self.who.role.copies();
         let blocks = |r: &RingData| r.blocks.iter().chain(&r.rereads).any(|&b| inside(b));
-        self.given.schedule.rings.iter().filter(|(_, r)| blocks(r)).map(|(r, _)| r).collect()
+        self.given.schedule.rings.iter().filter(|(_, r)| own(r) && blocks(r)).map(|(r, _)| r).collect()
     }
 
     /// Whether a fragment is all zeros by construction.

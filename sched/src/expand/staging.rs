@@ -21,7 +21,9 @@ impl Expand<'_, '_> {
     /// Address of a thread's offset in a stage or slot of a buffer, and its constant part.
     fn place(&mut self, offset: Value, place: Place) -> (Value, i32) {
         if let Some(ring) = self.ring_of(place.buffer) {
-            return self.stage_place(ring, self.ring(ring).slot, offset, place);
+            let state = self.ring(ring);
+            let slot = state.stored.map_or(state.slot, |s| s.slot);
+            return self.stage_place(ring, slot, offset, place);
         }
         let base = self.shared_base();
         let data = &self.given.program.buffers[place.buffer];
@@ -93,6 +95,7 @@ impl Expand<'_, '_> {
                 }
             }
             BufferKind::NextTile | BufferKind::TileInfo => {}
+            BufferKind::Operand => self.ring_of(buffer).into_iter().for_each(|r| self.open_store(r)),
             BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper => {
                 if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handoff(r)) {
                     self.wait_stage(ring);

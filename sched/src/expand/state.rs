@@ -203,6 +203,17 @@ pub(super) struct RingState {
     /// Whether this stage's bytes have been announced. For copies of threads: whether copies were issued since the last
     /// wait for them.
     pub filled: bool,
+    /// Where it stores next, if it fills the stages that it reads.
+    pub stored: Option<StoreState>,
+}
+
+/// Position of a role in a ring whose stages it fills for itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoreState {
+    pub slot: Value,
+    pub phase: Value,
+    /// Whether the stage is known to be empty.
+    pub open: bool,
 }
 
 /// A product in flight: its sum in the program, and whether its left operand is in registers.

@@ -12,6 +12,7 @@
 
 use super::control::Rotated;
 use super::role::Expand;
+use super::state::StoreState;
 use crate::schedule::slots_of;
 use warplift_ir::machine::{Inst, Ring, RoleKind, Value};
 use warplift_ir::target::Opcode;
@@ -43,7 +44,9 @@ impl Expand<'_, '_> {
 
     /// Whether a ring is known to be at its first slot.
     pub fn is_at_zero(&self, ring: Ring) -> bool {
-        self.code.func.constant(self.ring(ring).slot) == Some(0)
+        let state = self.ring(ring);
+        let slots = std::iter::once(state.slot).chain(state.stored.map(|s| s.slot));
+        slots.into_iter().all(|slot| self.code.func.constant(slot) == Some(0))
     }
 
     /// At the start of a body that is written once for each slot: sets the number of the first slot.
@@ -52,6 +55,7 @@ impl Expand<'_, '_> {
         for &r in rings {
             if let Some(state) = &mut self.rings[r] {
                 state.slot = zero;
+                state.stored = state.stored.map(|s| StoreState { slot: zero, ..s });
             }
         }
     }

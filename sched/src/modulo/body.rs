@@ -110,6 +110,17 @@ pub(super) struct Copy {
     pub depth: Option<u32>,
 }
 
+/// An operand that threads compute in an iteration, of tensor copies and invariants alone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Computed {
+    /// The nodes with its stores, and the nodes that only these need.
+    pub nodes: Vec<usize>,
+    /// The products that read it.
+    pub readers: Vec<usize>,
+    /// Stages of its ring.
+    pub depth: u32,
+}
+
 /// The speed of the chip's tensor cores beside threads. Numbers are cycles, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
@@ -155,6 +166,8 @@ pub(super) struct Body {
     pub closed: Vec<(usize, usize)>,
     /// Pairs of nodes that read the same stage of a ring.
     pub same_stage: Vec<(usize, usize)>,
+    /// Operands that threads compute into a ring.
+    pub computed: Vec<Computed>,
     /// Whether of equally urgent nodes the one that frees most registers comes first.
     pub frees_first: bool,
     /// The time at which the search must stop.
@@ -286,6 +299,7 @@ impl Body {
         b.in_place_edges();
         b.ring_edges();
         b.lives();
+        b.body.computed = b.computed();
         b.body.registers = limits.registers.saturating_sub(b.invariant_registers());
         b.body.deadline = limits.deadline;
         b.body.settle();

@@ -1,9 +1,10 @@
 //! The dependences between the nodes of an iteration, and the lives of fragments. They are edges of the dependence
 //! graph, with latencies.
 
-use super::body::{Build, LARGE_REGISTERS, Life, Stored, Wait};
+use super::body::{Build, Computed, LARGE_REGISTERS, Life, Stored, Wait};
+use super::under_products::computed;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{Inst, Value, ValueDef};
+use warplift_ir::machine::{Buffer, Inst, Value, ValueDef};
 use warplift_ir::target::Opcode;
 
 impl Build<'_, '_> {
@@ -89,7 +90,7 @@ impl Build<'_, '_> {
     }
 
     /// Products and threads read the stores of threads after all threads have met. The threads store again when that is
-    /// read.
+    /// read, or as many iterations later as a ring has stages for it.
     pub(super) fn store_edges(&mut self) {
         let mut edges = Vec::new();
         let scratch = self.stores.iter().filter(|s| matches!(s.0, Stored::Scratch(_)));
@@ -102,7 +103,7 @@ impl Build<'_, '_> {
                         (true, false) => edges.push((first, n, Wait::Result, distance)),
                         (false, true) => {
                             let (end, wait) = self.end_of_use(first);
-                            edges.push((end, n, wait, distance));
+                            edges.push((end, n, wait, distance * self.stages_of(inst)));
                         }
                         _ => {}
                     }
@@ -114,6 +115,40 @@ impl Build<'_, '_> {
         for (from, to, wait, distance) in edges {
             self.body.edge(from, to, wait, distance);
         }
+        for nodes in self.operands().map(|(_, nodes)| nodes.clone()).collect::<Vec<_>>() {
+            // One stage of a ring is filled in one iteration.
+            self.body.same_stage.extend(nodes.iter().skip(1).map(|&n| (nodes[0], n)));
+        }
+    }
+
+    /// The operands that threads store into a ring, with the nodes of their stores.
+    fn operands(&self) -> impl Iterator<Item = (Buffer, &Vec<usize>)> + '_ {
+        let mut all: Vec<_> = self.stores.iter().collect();
+        all.sort_by_key(|s| s.1.first().copied());
+        all.into_iter().filter_map(|(place, nodes)| match place {
+            Stored::Scratch(b) if self.limits.depths.contains_key(b) => Some((*b, nodes)),
+            _ => None,
+        })
+    }
+
+    /// The operands whose work may move over iterations.
+    pub(super) fn computed(&self) -> Vec<Computed> {
+        let reads = |n: usize, b: Buffer| {
+            let accesses = self.body.nodes[n].insts.iter().flat_map(|&i| self.accesses(i));
+            accesses.into_iter().any(|a| !a.writes && a.buffer == b)
+        };
+        let of = |(buffer, stores): (Buffer, &Vec<usize>)| {
+            let readers = (0..self.body.nodes.len()).filter(|&n| reads(n, buffer)).collect();
+            let depth = self.limits.depths.get(&buffer).copied().unwrap_or(1);
+            computed(&self.body, stores, readers, depth)
+        };
+        self.operands().filter_map(of).collect()
+    }
+
+    /// Stages of the buffer to which an instruction stores.
+    fn stages_of(&self, store: Inst) -> u32 {
+        let buffer = self.accesses(store).first().map(|a| a.buffer);
+        buffer.and_then(|b| self.limits.depths.get(&b)).copied().unwrap_or(1)
     }
 
     /// Stores to global memory keep their order, in an iteration and from one to the next.

@@ -32,7 +32,7 @@ const WIDTH: u16 = 8;
 pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, block: Block) -> bool {
     let chains = chains(func, block);
     for chain in &chains {
-        Cut { chain, block, slices: FxHashMap::default(), steps: FxHashMap::default(), func }.run();
+        Cut::new(func, block, &chain.members).run(chain);
     }
     !chains.is_empty()
 }
@@ -41,7 +41,7 @@ pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, block: Block) -> bool
 pub(super) fn do_reduction_subtiles(func: &mut Func<'_>, block: Block) -> bool {
     let chains = reductions(func, block);
     for chain in &chains {
-        Cut { chain, block, slices: FxHashMap::default(), steps: FxHashMap::default(), func }.run();
+        Cut::new(func, block, &chain.members).run(chain);
     }
     !chains.is_empty()
 }
@@ -86,7 +86,7 @@ fn reductions(func: &Func<'_>, block: Block) -> Vec<Chain> {
 }
 
 /// Whether an instruction of a block reads a value only through mapped operands.
-fn reads_by_map(func: &Func<'_>, (block, v): (Block, Value), inst: Inst) -> bool {
+pub(super) fn reads_by_map(func: &Func<'_>, (block, v): (Block, Value), inst: Inst) -> bool {
     let d = &func.insts[inst];
     let mapped = |k: usize| d.maps.get(k).is_some_and(|m| *m != IndexMap::Whole);
     let by_map = || d.args.iter().enumerate().all(|(k, &a)| a != v || mapped(k));
@@ -115,14 +115,14 @@ fn members(func: &Func<'_>, block: Block, at: usize, least: u32) -> FxHashSet<In
 }
 
 /// Whether an instruction computes on fragments register by register.
-fn is_step(func: &Func<'_>, inst: Inst) -> bool {
+pub(super) fn is_step(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
     let repeats = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none() && !d.maps.is_empty();
     repeats && !is_view(func, inst) && matches!(d.results, [r] if func.ty(*r).is_frag())
 }
 
 /// Whether an instruction only renames registers: it joins values, takes a part of one, or reorders registers.
-fn is_view(func: &Func<'_>, inst: Inst) -> bool {
+pub(super) fn is_view(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
     match d.op {
         _ if d.guard.is_some() => false,
@@ -166,24 +166,28 @@ impl Chain {
 type Source = (Value, u16);
 
 /// A chain during rewriting.
-struct Cut<'f, 'a> {
-    chain: &'f Chain,
-    block: Block,
+pub(super) struct Cut<'f, 'a> {
+    /// The instructions that are cut.
+    pub chain: &'f FxHashSet<Inst>,
+    pub block: Block,
     /// Slices of the values that the chain reads: value, first register and length.
     slices: FxHashMap<(Value, u16, u16), Value>,
     /// Steps of the current slice, by their registers.
     steps: FxHashMap<(Inst, Vec<u16>), Value>,
-    func: &'f mut Func<'a>,
+    pub func: &'f mut Func<'a>,
 }
 
-impl Cut<'_, '_> {
+impl<'f, 'a> Cut<'f, 'a> {
+    pub fn new(func: &'f mut Func<'a>, block: Block, chain: &'f FxHashSet<Inst>) -> Self {
+        Self { chain, block, slices: FxHashMap::default(), steps: FxHashMap::default(), func }
+    }
+
     /// Adds the slices of all values that the chain reads, then the chain slice by slice, at the place of its last
     /// step.
-    fn run(mut self) {
-        let root = self.chain.root;
+    fn run(mut self, Chain { root, width, .. }: &Chain) {
+        let (root, width) = (*root, *width);
         let list = self.func.take(self.block);
         let regs = self.func.ty(self.func.result(root)).regs() as u16;
-        let width = self.chain.width;
         let parts = (0..regs / width).map(|n| {
             self.steps.clear();
             self.step(root, (n * width..(n + 1) * width).collect())
@@ -193,7 +197,7 @@ impl Cut<'_, '_> {
         let is_slice = |i: &Inst| self.slices.values().any(|&v| self.func.def(v) == Some(*i));
         let (slices, steps): (Vec<Inst>, Vec<Inst>) = made.into_iter().partition(is_slice);
         let last = list.iter().position(|&i| i == root).unwrap_or(list.len() - 1);
-        let kept = |i: &&Inst| !self.chain.members.contains(i);
+        let kept = |i: &&Inst| !self.chain.contains(i);
         let before = list[..last].iter().filter(kept).copied();
         let all = before.chain(slices).chain(steps).chain(list[last..].iter().copied());
         all.for_each(|i| self.func.append(self.block, i));
@@ -224,14 +228,14 @@ impl Cut<'_, '_> {
         made
     }
 
-    fn push(&mut self, new: NewInst) -> Value {
+    pub fn push(&mut self, new: NewInst) -> Value {
         let inst = self.func.push(self.block, new);
         self.func.result(inst)
     }
 
     /// The register that a register of a view stands for.
-    fn source(&self, v: Value, r: u16) -> Source {
-        let Some(def) = self.func.def(v).filter(|d| self.chain.members.contains(d)) else { return (v, r) };
+    pub fn source(&self, v: Value, r: u16) -> Source {
+        let Some(def) = self.func.def(v).filter(|d| self.chain.contains(d)) else { return (v, r) };
         let d = &self.func.insts[def];
         match (d.op, &d.attr) {
             _ if !is_view(self.func, def) => (v, r),
@@ -255,7 +259,7 @@ impl Cut<'_, '_> {
     }
 
     /// An operand with these registers, and the place of each register in it.
-    fn operand(&mut self, sources: Vec<Source>) -> (Value, IndexMap) {
+    pub fn operand(&mut self, sources: Vec<Source>) -> (Value, IndexMap) {
         let mut values: Vec<Value> = Vec::new();
         sources.iter().for_each(|s| values.extend((!values.contains(&s.0)).then_some(s.0)));
         let mut places: FxHashMap<Source, u16> = FxHashMap::default();
@@ -282,7 +286,7 @@ impl Cut<'_, '_> {
 
     /// A value that holds these registers of another value, in sequence or from a register on.
     fn registers(&mut self, v: Value, regs: &[u16]) -> (Value, Option<u16>) {
-        let inner = self.func.def(v).filter(|d| self.chain.members.contains(d));
+        let inner = self.func.def(v).filter(|d| self.chain.contains(d));
         if let Some(step) = inner {
             return (self.step(step, regs.to_vec()), None);
         }

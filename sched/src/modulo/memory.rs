@@ -32,7 +32,7 @@ impl Build<'_, '_> {
     }
 
     fn is_scratch(&self, buffer: Buffer) -> bool {
-        self.program.buffers[buffer].kind == BufferKind::Scratch
+        matches!(self.program.buffers[buffer].kind, BufferKind::Scratch | BufferKind::Operand)
     }
 
     /// Whether an instruction is a thread's load from global memory.

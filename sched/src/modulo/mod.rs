@@ -39,11 +39,13 @@ mod edges;
 mod elementwise_subtiles;
 mod memory;
 mod modulo_expand;
+mod operand_subtiles;
 mod placing;
 mod pressure;
 mod reorder;
 mod search;
 mod steps;
+mod under_products;
 
 use crate::analysis::{
     Graph, SCALAR_REGISTERS, WARPGROUP, budgets, draws_tiles, global_access, most_alive, require_rows, yields,
@@ -54,8 +56,10 @@ use crate::schedule::{do_schedule_without, do_smem};
 use body::{Body, Given, Limits, Resource};
 use choose::{Choice, Choices, choose};
 use elementwise_subtiles::{do_elementwise_subtiles, do_reduction_subtiles};
+use operand_subtiles::do_operand_subtiles;
 use rustc_hash::FxHashMap;
 use search::Found;
+use under_products::do_under_products;
 use warplift_ir::Deadline;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Func, Inst, LoopSchedule, Program, Slot, Span, Value,
@@ -103,6 +107,7 @@ pub fn do_modulo<'a>(
     deadline: Deadline,
 ) -> Result<Overlap<'a>> {
     require_rows(&program.func, target)?;
+    do_operand_subtiles(&mut program, graph);
     if !disabled.contains(&Feature::ElementwiseSubtiles) {
         cut_around_products(&mut program, target);
         cut_reductions(&mut program, target);
@@ -125,6 +130,22 @@ pub fn do_modulo<'a>(
     }
     made.remarks.extend(cut);
     Ok(made)
+}
+
+/// Why operands that threads compute should have no rings: their loop does not overlap with itself, so they would be stored
+/// right before they are read. `None` where rings pay.
+pub fn declines_operand_rings(made: &Overlap<'_>, graph: &Graph) -> Option<String> {
+    let func = &made.program.func;
+    let overlaps = |b: &Buffer| {
+        let block = graph.accesses(func, *b).first().and_then(|a| func.block_of(a.inst));
+        let looped = block.and_then(|b| func.loop_of(b));
+        made.loops.iter().any(|l| l.pipelined && Some(l.inst) == looped)
+    };
+    let buffer = made.program.buffers_of(BufferKind::Operand).find(|b| !overlaps(b))?;
+    let name = &made.program.buffers[buffer].name;
+    Some(format!(
+        "`{name}` would be computed in the iteration that reads it, since its loop is not overlapped with itself"
+    ))
 }
 
 /// Cuts the chains that stand around loops of products, if the block's fragments do not fit at once: accumulators
@@ -225,6 +246,8 @@ fn do_loop(
     let schedule = |mut found: Found| {
         if !pipelines || program.deferred {
             found.keep_text_order();
+        } else {
+            do_under_products(&mut found);
         }
         chosen(given, inst, &body, &found, disabled)
     };

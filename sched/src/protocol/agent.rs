@@ -215,8 +215,8 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8, Attr::Mem { offset, .. }) => {
                 self.load(r, inst, (*offset).into(), cluster)?;
             }
-            (Opcode::StShared, Attr::Mem { offset, count }) => {
-                self.store(d, i64::from(*offset), i64::from(*count), cluster);
+            (Opcode::StShared | Opcode::StShared16 | Opcode::StShared8, Attr::Mem { offset, count }) => {
+                self.store(d, i64::from(*offset), i64::from(*count), cluster)?;
             }
             (Opcode::AtomIncU32, _) => {
                 let last = cluster.is_last();
@@ -264,10 +264,20 @@ impl<'f, 'a> Agent<'f, 'a> {
     }
 
     /// A store to shared memory: its words hold a number if that is known and alone, and are forgotten else.
-    fn store(&self, d: &InstData<'_>, offset: i64, count: i64, cluster: &mut Cluster) {
-        let Some(to) = self.env[d.args[0]] else { return };
-        let number = self.env[d.args[1]].filter(|_| count == 1);
-        (0..count).for_each(|n| cluster.put_word(self.block, to + offset + 4 * n, number));
+    fn store(
+        &self,
+        d: &InstData<'_>,
+        offset: i64,
+        count: i64,
+        cluster: &mut Cluster,
+    ) -> Result<(), ProtocolError> {
+        let Some(to) = self.env[d.args[0]] else { return Ok(()) };
+        cluster.store(self.block, self.warp(), to + offset)?;
+        if d.op == Opcode::StShared {
+            let number = self.env[d.args[1]].filter(|_| count == 1);
+            (0..count).for_each(|n| cluster.put_word(self.block, to + offset + 4 * n, number));
+        }
+        Ok(())
     }
 
     /// Issues a copy into every block that it names.

@@ -34,6 +34,8 @@ struct Stage {
     landed: u32,
     /// The last fill that each warp has read.
     read: BTreeMap<u32, u32>,
+    /// The last fill to which each warp has stored.
+    stored_by: BTreeMap<u32, u32>,
     /// The last fill that each warp has waited for. A loop without iterations reads nothing of it.
     awaited: BTreeMap<u32, u32>,
 }
@@ -64,8 +66,17 @@ struct Region {
     depth: u32,
     /// Address of the full barriers of its stages.
     full: u32,
+    /// Whether threads store them.
+    stored: bool,
     /// Warps of a team that read it: consumers, epilogue warps, or both.
     readers: Range<u32>,
+}
+
+impl Region {
+    /// Whether a full barrier of its stages stands at a place.
+    fn is_full_barrier(&self, at: u32) -> bool {
+        (self.full..self.full + self.depth * BARRIER).contains(&at)
+    }
 }
 
 /// All blocks of a cluster.
@@ -100,7 +111,8 @@ impl Cluster {
     pub(super) fn new(r: &Run<'_, '_>, barriers: &[(i64, i64)], each: u32) -> Self {
         let size = r.scheduled.launch.cluster.max(1);
         let mut regions = Vec::new();
-        for (name, ring) in r.schedule.rings.iter().filter(|(_, r)| r.fill == RingFill::Tma) {
+        let followed = |r: &RingData| matches!(r.fill, RingFill::Tma | RingFill::Operand);
+        for (name, ring) in r.schedule.rings.iter().filter(|(_, r)| followed(r)) {
             for &b in &ring.buffers {
                 let d = &r.program.buffers[b];
                 regions.push(Region {
@@ -111,6 +123,7 @@ impl Cluster {
                     filled: filled_bytes(r.program, b),
                     depth: ring.depth,
                     full: r.scheduled.shared.barriers[name],
+                    stored: ring.fill == RingFill::Operand,
                     readers: readers(r, ring),
                 });
             }
@@ -137,11 +150,16 @@ impl Cluster {
         }
     }
 
+    /// The team in whose part of shared memory an address lies, and the place there.
+    fn in_team(&self, address: u32) -> (u32, u32) {
+        let team = if self.teams > 1 && self.team > 0 { address / self.team } else { 0 };
+        (team, address - team * self.team)
+    }
+
     /// The ring stage that contains an address, and the offset in it.
     fn locate(&self, address: i64) -> Option<((u32, Buffer, u32), u32)> {
         let address = u32::try_from(address).ok()?;
-        let team = if self.teams > 1 && self.team > 0 { address / self.team } else { 0 };
-        let inside = address - team * self.team;
+        let (team, inside) = self.in_team(address);
         let found = self.regions.iter().find(|g| (g.start..g.start + g.stage * g.depth).contains(&inside));
         found.map(|g| {
             let at = inside - g.start;
@@ -218,8 +236,38 @@ impl Cluster {
         }
         b.pending -= 1;
         b.bytes += bytes;
-        complete(b);
+        if complete(b) {
+            self.land_stored(block, local);
+        }
         self.report.releases += u64::from(bytes == 0);
+        Ok(())
+    }
+
+    /// The stages of operands whose full barrier has completed a phase are whole.
+    fn land_stored(&mut self, block: usize, barrier: i64) {
+        let (team, at) = self.in_team(barrier as u32);
+        for g in self.regions.iter().filter(|g| g.stored && g.is_full_barrier(at)) {
+            let stage = (team, g.buffer, (at - g.full) / BARRIER);
+            self.blocks[block].stages.entry(stage).or_default().landed = g.filled;
+        }
+    }
+
+    /// A warp stores to an address. In the stage of an operand that begins a fill, if the one before is whole.
+    pub(super) fn store(&mut self, block: usize, warp: u32, address: i64) -> Result<(), ProtocolError> {
+        let Some((stage, _)) = self.locate(address) else { return Ok(()) };
+        if !self.regions.iter().any(|g| g.buffer == stage.1 && g.stored) {
+            return Ok(());
+        }
+        let (_, total) = self.bytes_of(stage.1);
+        let s = self.blocks[block].stages.entry(stage).or_default();
+        if s.stored_by.get(&warp) == Some(&s.fill) && s.landed < total {
+            return Ok(());
+        }
+        if s.fill == 0 || s.landed == total {
+            self.begin_fill(block, stage)?;
+        }
+        let s = self.blocks[block].stages.entry(stage).or_default();
+        s.stored_by.insert(warp, s.fill);
         Ok(())
     }
 
@@ -235,36 +283,41 @@ impl Cluster {
             return Err(ProtocolError::Stage(format!("a copy to {to}, which is in no ring")));
         };
         let (whole, total) = self.bytes_of(stage.1);
-        let (_, buffer, number) = stage;
-        let (warps, readers) = (self.warps, self.readers_of(buffer));
-        let flying = self.reading.iter().find(|(b, s, _)| (*b, *s) == (block, stage)).map(|f| f.2);
         let s = self.blocks[block].stages.entry(stage).or_default();
         let issued: u32 = s.issued.iter().map(|r| r.1).sum();
-        let name = format!("stage {number} of {buffer} in block {block}");
         if s.fill == 0 || issued == total {
-            if let Some(warp) = flying {
-                return Err(ProtocolError::Stage(format!(
-                    "{name} is overwritten while warp {warp} reads it"
-                )));
-            }
-            let knows =
-                |fills: &BTreeMap<u32, u32>, warp: u32| fills.get(&warp).is_some_and(|&f| f >= s.fill);
-            let done = |w: u32| knows(&s.read, stage.0 * warps + w) || knows(&s.awaited, stage.0 * warps + w);
-            let fresh = readers.into_iter().find(|&w| s.fill > 0 && !done(w));
-            if let Some(w) = fresh {
-                return Err(ProtocolError::Stage(format!("{name} is overwritten before warp {w} read it")));
-            }
-            s.fill += 1;
-            s.issued.clear();
-            s.landed = 0;
-            self.report.fills += 1;
+            self.begin_fill(block, stage)?;
         }
+        let name = name_of(block, stage);
+        let s = self.blocks[block].stages.entry(stage).or_default();
         let over = s.issued.iter().any(|&(o, n)| offset < o + n && o < offset + bytes);
         if over || offset + bytes > whole {
             return Err(ProtocolError::Stage(format!("{name}: bytes {offset}.. are copied twice")));
         }
         s.issued.push((offset, bytes));
         self.copies.push(Copy { block, stage, bytes, barrier });
+        Ok(())
+    }
+
+    /// A stage is filled again: all warps must have read its fill, and none may still read.
+    fn begin_fill(&mut self, block: usize, stage: (u32, Buffer, u32)) -> Result<(), ProtocolError> {
+        let (warps, readers) = (self.warps, self.readers_of(stage.1));
+        let flying = self.reading.iter().find(|(b, s, _)| (*b, *s) == (block, stage)).map(|f| f.2);
+        let s = self.blocks[block].stages.entry(stage).or_default();
+        let name = name_of(block, stage);
+        if let Some(warp) = flying {
+            return Err(ProtocolError::Stage(format!("{name} is overwritten while warp {warp} reads it")));
+        }
+        let knows = |fills: &BTreeMap<u32, u32>, warp: u32| fills.get(&warp).is_some_and(|&f| f >= s.fill);
+        let done = |w: u32| knows(&s.read, stage.0 * warps + w) || knows(&s.awaited, stage.0 * warps + w);
+        let fresh = readers.into_iter().find(|&w| s.fill > 0 && !done(w));
+        if let Some(w) = fresh {
+            return Err(ProtocolError::Stage(format!("{name} is overwritten before warp {w} read it")));
+        }
+        s.fill += 1;
+        s.issued.clear();
+        s.landed = 0;
+        self.report.fills += 1;
         Ok(())
     }
 
@@ -283,7 +336,7 @@ impl Cluster {
         }
         let b = self.barrier(c.block, c.barrier)?;
         b.bytes -= i64::from(c.bytes);
-        complete(b);
+        let _ = complete(b);
         Ok(())
     }
 
@@ -296,9 +349,8 @@ impl Cluster {
 
     /// A warp has waited for a barrier. If it is a full barrier, the warp has waited for the stage's fill.
     pub(super) fn awaited(&mut self, block: usize, warp: u32, barrier: i64) {
-        let team = if self.teams > 1 && self.team > 0 { barrier as u32 / self.team } else { 0 };
-        let at = (barrier as u32).wrapping_sub(team * self.team);
-        for g in self.regions.iter().filter(|g| (g.full..g.full + g.depth * BARRIER).contains(&at)) {
+        let (team, at) = self.in_team(barrier as u32);
+        for g in self.regions.iter().filter(|g| g.is_full_barrier(at)) {
             let stage = (team, g.buffer, (at - g.full) / BARRIER);
             if let Some(s) = self.blocks[block].stages.get_mut(&stage) {
                 s.awaited.insert(warp, s.fill);
@@ -316,7 +368,7 @@ impl Cluster {
         let Some((stage, _)) = self.locate(address) else { return Ok(None) };
         let (_, total) = self.bytes_of(stage.1);
         let s = self.blocks[block].stages.entry(stage).or_default();
-        let name = format!("stage {} of {} in block {block}", stage.2, stage.1);
+        let name = name_of(block, stage);
         if s.fill == 0 || s.landed < total {
             let (landed, fill) = (s.landed, s.fill);
             let what = format!("warp {warp} reads {name}, fill {fill}, with {landed} of {total} bytes there");
@@ -426,9 +478,16 @@ fn readers(r: &Run<'_, '_>, ring: &RingData) -> Range<u32> {
     if handoff(r.program).is_some() { first..end } else { 0..warps }
 }
 
-fn complete(b: &mut Barrier) {
-    if b.pending == 0 && b.bytes == 0 {
+fn name_of(block: usize, (_, buffer, number): (u32, Buffer, u32)) -> String {
+    format!("stage {number} of {buffer} in block {block}")
+}
+
+/// Ends a phase that misses nothing. Returns whether it did.
+fn complete(b: &mut Barrier) -> bool {
+    let over = b.pending == 0 && b.bytes == 0;
+    if over {
         b.pending = b.count;
         b.completed += 1;
     }
+    over
 }

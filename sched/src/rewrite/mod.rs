@@ -1,7 +1,7 @@
 //! Passes from program to program. Each pass gives the same program, but faster.
 //!
 //! ```text
-//!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma ─ share_rings ─ share_scratch
+//!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma ─ share_rings ─ operand_rings ─ share_scratch
 //!  of overlapped loops     bounds_masks
 //!  of each expanded role   cse ─ dce
 //! ```
@@ -15,6 +15,7 @@ mod epilogue_roles;
 mod handoff;
 mod hoist_loads;
 mod merge_waits;
+mod operand_rings;
 mod share_rings;
 mod share_scratch;
 mod transpose_helper_mma;
@@ -26,5 +27,6 @@ pub use dedup_mma::do_dedup_mma;
 pub use epilogue_roles::do_epilogue_roles;
 pub use hoist_loads::do_hoist_loads;
 pub use merge_waits::do_merge_waits;
+pub use operand_rings::do_operand_rings;
 pub use share_rings::do_share_rings;
 pub use share_scratch::do_share_scratch;

@@ -49,7 +49,11 @@ pub fn do_share_scratch<'a>(mut program: Program<'a>, graph: &mut Graph, target:
 
 /// Whether rings of enough stages do not fit beside the other buffers.
 fn is_short(program: &Program<'_>, target: &Target) -> bool {
-    let stages = |b: Buffer| if program.buffers[b].kind.is_ring() { LEAST_STAGES } else { 1 };
+    let stages = |b: Buffer| match program.buffers[b].kind {
+        BufferKind::Operand => 1,
+        kind if kind.is_ring() => LEAST_STAGES,
+        _ => 1,
+    };
     let bytes: u64 = program.buffers.iter().map(|(b, d)| u64::from(d.stride()) * u64::from(stages(b))).sum();
     bytes > u64::from(target.shared_of_resident(program.launch.resident) / program.teams)
 }

@@ -58,6 +58,10 @@ fn mma_order(
             has_barrier(program, graph, s, looped) || graph.conflicts_in_global(func),
             "they meet in it, and who waits for its turn cannot",
         ),
+        (
+            stores_between(program, graph, looped, [first, last]),
+            "they wait among the products for what others store, and who waits for its turn cannot",
+        ),
         (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),
         (s.deferral.as_ref().is_some_and(|d| d.inner == looped), "deferred results stand in it"),
     ];
@@ -65,6 +69,17 @@ fn mma_order(
         Some((_, why)) => Err(why),
         None => Ok(MmaOrder { looped, first, last }),
     }
+}
+
+/// Whether threads store an operand between the first and the last product of a loop's body. Another warpgroup stores its part
+/// only when it has its turn, which ends behind the last product.
+fn stores_between(program: &Program<'_>, graph: &Graph, looped: Inst, products: [Inst; 2]) -> bool {
+    let insts = &program.func.blocks[program.func.insts[looped].blocks[0]].insts;
+    let [first, last] = products.map(|p| insts.iter().position(|&i| i == p).unwrap_or(0));
+    let operand = |b: Buffer| program.buffers[b].kind == BufferKind::Operand;
+    let stores =
+        |&i: &Inst| graph.accesses_by(&program.func, i).iter().any(|a| a.writes && operand(a.buffer));
+    insts[first..=last].iter().any(stores)
 }
 
 /// Whether a loop has a barrier of all computing warps, because threads write something in it that other threads or

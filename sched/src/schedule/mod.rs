@@ -23,7 +23,7 @@ pub(crate) use named_barriers::{NamedBarrier, NamedBarriers};
 pub(crate) use rings::filled_bytes;
 pub(crate) use smem::OPENED_AHEAD;
 pub use smem::do_smem;
-pub(crate) use stage::{ends_with_its_loop, fills_first, fills_last, keeps_last, stage_end};
+pub(crate) use stage::{ends_with_its_loop, fills_first, fills_last, keeps_last, last_store, stage_end};
 pub(crate) use staging::staging_sites;
 
 use self::deferral::deferral;
@@ -31,7 +31,7 @@ use self::helper::{do_helper, helper_rings};
 use self::mma_order::do_mma_order;
 use self::multicast::do_multicast;
 use self::pdl::do_pdl;
-use self::rings::{epilogue_rings, find_rings, hold_back, next_tile_ring};
+use self::rings::{epilogue_rings, find_rings, hold_back, next_tile_ring, operand_rings};
 use self::roles::{do_epilogue, do_roles};
 use self::staging::stored_again;
 use self::wgmma_pipelining::in_flight;
@@ -76,6 +76,7 @@ pub fn do_schedule_without(
     epilogue_rings(program, graph, &late, &mut s);
     helper_rings(program, graph, &mut s);
     next_tile_ring(program, &mut s);
+    operand_rings(program, graph, &mut s);
     hold_back(program, graph, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what =
@@ -137,7 +138,8 @@ fn check_limits(program: &Program<'_>, graph: &Graph, target: &Target) -> Result
         let what = "`pingpong` does not go with a kernel that reads what it stores: barriers of one team would meet the whole block";
         return Err(word("pingpong", what));
     }
-    let exchanges = program.buffers.values().any(|b| b.kind == BufferKind::Scratch);
+    let exchanges =
+        program.buffers.values().any(|b| matches!(b.kind, BufferKind::Scratch | BufferKind::Operand));
     let by_threads = match (copies, exchanges) {
         (true, _) => "tiles that threads fill",
         (_, true) => "tiles that threads exchange, as on their way to stores that are no tensor copies",

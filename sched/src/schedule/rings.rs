@@ -7,6 +7,7 @@
 //!  await c      ─►  a ring of its own; threads' copies of one block share a ring
 //! ```
 
+use super::stage::most_filled;
 use crate::analysis::{
     Graph, buffer_of, copy_place, draws_tiles, handoff, rereads, threads_can_lead, tile_loop,
 };
@@ -151,6 +152,22 @@ pub(crate) fn handoff_ring(
     let read = graph.accesses(func, handoff).iter().find(|a| !a.writes);
     let home = read.and_then(|a| func.block_of(a.inst));
     handed_on(program, handoff, fill, home)
+}
+
+/// Makes a ring of each operand that threads compute in a loop. Overlapped iterations need as many stages as are filled
+/// before the first of them is read.
+pub(crate) fn operand_rings(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
+    let func = &program.func;
+    for buffer in program.buffers_of(BufferKind::Operand) {
+        let mut blocks: Vec<Block> =
+            graph.accesses(func, buffer).iter().filter_map(|a| func.block_of(a.inst)).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let ring = handed_on(program, buffer, RingFill::Operand, None);
+        let mut ring = RingData { blocks, threads_read: false, ..ring };
+        ring.least = most_filled(func, &ring, func.entry, 0).1.max(1);
+        s.rings.push(ring);
+    }
 }
 
 /// A ring that threads fill and read in a block, with barriers of its own.

@@ -16,6 +16,8 @@ use warplift_ir::target::{Opcode, Target};
 
 /// The most stages of a ring that threads fill. Each stage adds code before the loop.
 const COPY_DEPTH: u32 = 4;
+/// The most stages of an operand that threads compute: one that products read, one that is full, and one that is stored.
+const OPERAND_DEPTH: u32 = 3;
 /// Stages with which threads that copy meet for the next stage under the products on this one.
 pub(crate) const OPENED_AHEAD: u32 = 3;
 /// Stages of a ring that is filled once for each tile: the next tile's copy runs during this tile's work.
@@ -113,6 +115,7 @@ fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
         // A tile's stages stay occupied until the tile ends. Only the stages beyond them let loads run ahead.
         _ if !s.rings[r].rereads.is_empty() => u32::MAX,
         (true, RingFill::Tma) => MOST_STAGES,
+        (true, RingFill::Operand) => OPERAND_DEPTH,
         (true, _) => COPY_DEPTH,
         (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
         (false, _) => OUTER_DEPTH,
@@ -138,7 +141,8 @@ fn settle_flight(program: &Program<'_>, s: &mut Schedule) {
 /// A second staging slot hides a store. A third stage hides every load. If both do not fit, the stage is worth more.
 fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     let slots = s.slots.clone();
-    let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).collect();
+    let loaded = |r: &Ring| s.rings[*r].fill != RingFill::Operand;
+    let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).filter(loaded).collect();
     let depths: Vec<u32> = rings.iter().map(|&r| s.rings[r].depth).collect();
     for &r in &rings {
         s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(s.rings[r].least).max(LEAST_STAGES);

@@ -58,6 +58,25 @@ fn settled(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usize {
     used + insts[used + 1..].iter().take_while(free).count()
 }
 
+/// The instruction of a block behind which threads have filled a stage of a ring.
+pub(crate) fn last_store(func: &Func<'_>, ring: &RingData, block: Block) -> Option<Inst> {
+    func.blocks[block].insts.iter().rfind(|&&i| stores(func, i, &ring.buffers)).copied()
+}
+
+/// The most stages that a warp has filled and not yet read at the end of a run through a block, and on the way, if it has
+/// `now` before it.
+pub(crate) fn most_filled(func: &Func<'_>, ring: &RingData, block: Block, now: u32) -> (u32, u32) {
+    let insts = &func.blocks[block].insts;
+    let first = insts.iter().find(|&&i| stores(func, i, &ring.buffers)).copied();
+    let end = stage_end(func, ring, block, RoleKind::Consumer);
+    insts.iter().fold((now, now), |(now, most), &inst| {
+        let now = now + u32::from(first == Some(inst));
+        let inside = func.insts[inst].blocks.iter().map(|&b| most_filled(func, ring, b, now).1);
+        let most = inside.chain([most, now]).max().unwrap_or(now);
+        (now.saturating_sub(u32::from(end == Some(inst))), most)
+    })
+}
+
 fn stores(func: &Func<'_>, inst: Inst, buffers: &[Buffer]) -> bool {
     touched(&func.insts[inst].attr, func.insts[inst].op)
         .iter()

@@ -35,6 +35,7 @@ variants!(Fact {
 variants!(BufferKind {
     Ring "ring",
     Handoff "handoff",
+    Operand "operand",
     Helper "helper",
     NextTile "next_tile",
     TileInfo "tile_info",
