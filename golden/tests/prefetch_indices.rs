@@ -1,5 +1,5 @@
-//! Loops whose indices are loaded an iteration ahead, in several wordings, and others whose indices must stay where they are: as
-//! emitted, in the simulator against the interpreter.
+//! Loops whose indices are loaded an iteration ahead, loops that run several iterations at once, both in several wordings, and
+//! others that must stay as they are: as emitted, in the simulator against the interpreter.
 
 use warplift::ir::target::SM90A;
 use warplift::{Feature, Options, compile};
@@ -33,7 +33,7 @@ fn text(looped: &str, body: &str) -> String {
 }
 
 /// Whether the feature changes what is emitted. The results are checked with it.
-fn is_ahead(looped: &str, body: &str) -> bool {
+fn changes(feature: &str, looped: &str, body: &str) -> bool {
     let text = text(looped, body);
     // Contents are given of what is read.
     let reads = |given: &&str| {
@@ -43,7 +43,7 @@ fn is_ahead(looped: &str, body: &str) -> bool {
     let data = DATA.map(|d| d.split_whitespace().filter(reads).collect::<Vec<_>>().join(" "));
     let with = check(&text, &SIZES, &data.each_ref().map(String::as_str));
     let (kernel, mapping) = parsed(&text);
-    let feature: Feature = "prefetch-indices".parse().expect("a feature");
+    let feature: Feature = feature.parse().expect("a feature");
     let options = Options { verify: true, disable: vec![feature], ..Options::default() };
     compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}")).ptx != with
 }
@@ -73,7 +73,7 @@ fn indices_are_loaded_ahead() {
         // A loop in a loop.
         ("for o in 0..3 carry z = zero", format!("w = {TILES} {{ {at}  c = load gi[at] : i32[8] where at < hi - o  {ROWS} }}  yield z + w")),
     ] {
-        assert!(is_ahead(looped, &body), "{looped} {body}");
+        assert!(changes("prefetch-indices", looped, &body), "{looped} {body}");
     }
 }
 
@@ -99,6 +99,52 @@ fn others_stay() {
             "c = load gi[t + i] : i32  yield s + reshape (load gx[c, 0] : f32[1, 64]) : f32[64]",
         ),
     ] {
-        assert!(!is_ahead(looped, body), "{looped} {body}");
+        assert!(!changes("prefetch-indices", looped, body), "{looped} {body}");
+    }
+}
+
+const ROW: &str = "yield s + reshape (load gx[c, 0] : f32[1, 64]) : f32[64]";
+
+#[test]
+fn iterations_run_at_once() {
+    for (looped, body) in [
+        (EACH, format!("c = load gi[t] : i32  {ROW}")),
+        ("for t in max(lo, 0)..hi step 3 carry s = zero", format!("c = load gi[t] : i32  {ROW}")),
+        // The bounds are not in order, and begin below the array.
+        ("for t in lo..hi carry s = zero", format!("c = load gi[t] : i32  {ROW}")),
+        // Not a sum, and what a quotient by a constant says.
+        (EACH, "c = load gi[t] : i32  yield max(s, reshape (load gx[c / 2, 0] : f32[1, 64]) : f32[64])".into()),
+        (EACH, "c = load gi[t] : i32  yield s * 0.5 + cast(c % 7, f32)".into()),
+        // A mask of the text, a chain, a tile of places.
+        (EACH, "c = load gi[t] : i32  yield s + reshape (load gx[c, 0] : f32[1, 64] where (iota 1 : i32[1, 64]) < c * 3) : f32[64]".into()),
+        (EACH, format!("b = load gn[t] : i32  c = load gi[b] : i32  {ROW}")),
+        (TILES, "at = (iota 0 : i32[64]) + (lo + t*8)  yield s + cast(load gi[at] : i32[64] where at < hi, f32)".into()),
+        // A loop in a loop.
+        ("for o in 0..3 carry z = zero", format!("w = {EACH} {{ c = load gi[t + o] : i32  {ROW} }}  yield z + w")),
+    ] {
+        assert!(changes("unrolled-loads", looped, &body), "{looped} {body}");
+    }
+}
+
+#[test]
+fn iterations_follow_each_other() {
+    for (looped, body) in [
+        // Arguments or numbers say how many there are.
+        ("for t in 0..e carry s = zero", format!("c = load gi[t] : i32  {ROW}")),
+        // Threads work together in each.
+        (TILES, format!("at = lane + (lo + t*8)  c = load gi[at] : i32[8] where at < hi  {ROWS}")),
+        // A promise, a divisor that may be zero, a loop inside.
+        (EACH, format!("assume t in 0..70  c = load gi[t] : i32  {ROW}")),
+        (EACH, format!("c = load gi[t / (hi - lo)] : i32  {ROW}")),
+        // Each load waits for the iteration before, or none is there.
+        (
+            "if n > 0",
+            format!(
+                "r, w = for t in 0..hi carry r0 = i, s = zero {{ c = load gn[r0] : i32  yield c, s + cast(c, f32) }}  yield w }} else {{ yield zero"
+            ),
+        ),
+        (EACH, "yield s + cast(t, f32)".to_owned()),
+    ] {
+        assert!(!changes("unrolled-loads", looped, &body), "{looped} {body}");
     }
 }

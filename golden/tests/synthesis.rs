@@ -212,13 +212,14 @@ fn without_a_feature_the_same_is_computed() {
                     assert!(!made.manifest.params.iter().any(twice), "{name}: a map has its rows twice");
                 }
                 // None of these cases divides by a constant: `quotients.rs` has one that does. None has elements of 3
-                // bits: `features/halfwords.tile` has. None masks whole tiles, has groups of 32 weights, or loads by indices in a
-                // loop: `skip_masked.rs`, `lowbit.rs` and `prefetch_indices.rs` have cases that do.
+                // bits: `features/halfwords.tile` has. None masks whole tiles, has groups of 32 weights, loads by indices in a
+                // loop, or has a loop that memory ends: `skip_masked.rs`, `lowbit.rs` and `prefetch_indices.rs` have cases that do.
                 Feature::Quotients
                 | Feature::Halfwords
                 | Feature::SkipMasked
                 | Feature::JoinedGroups
-                | Feature::PrefetchIndices => {}
+                | Feature::PrefetchIndices
+                | Feature::UnrolledLoads => {}
                 Feature::ZeroPoint => {
                     let handed = made.explained.schedule.rings.values().any(|r| r.fill.is_stored());
                     assert!(!handed, "{name}: a helper hands something on");

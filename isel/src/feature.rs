@@ -37,11 +37,13 @@ pub enum Feature {
     JoinedGroups,
     /// Indices of later iterations are loaded ahead. Without it a load waits for its indices in each iteration.
     PrefetchIndices,
+    /// Iterations of loops that memory ends run several at once. Without it they run one after the other.
+    UnrolledLoads,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 12] = [
+    pub const ALL: [(&'static str, Self); 13] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
@@ -54,6 +56,7 @@ impl Feature {
         ("skip-masked", Self::SkipMasked),
         ("joined-groups", Self::JoinedGroups),
         ("prefetch-indices", Self::PrefetchIndices),
+        ("unrolled-loads", Self::UnrolledLoads),
     ];
 }
 
@@ -82,6 +85,8 @@ pub struct Ways {
     pub joined_groups: bool,
     /// Indices of later iterations loaded ahead.
     pub prefetch_indices: bool,
+    /// Iterations of loops that memory ends, several at once.
+    pub unrolled_loads: bool,
 }
 
 impl Ways {
@@ -100,6 +105,7 @@ impl Ways {
             skip_masked: has(Feature::SkipMasked),
             joined_groups: has(Feature::JoinedGroups),
             prefetch_indices: has(Feature::PrefetchIndices),
+            unrolled_loads: has(Feature::UnrolledLoads),
         }
     }
 }

@@ -354,7 +354,7 @@ fn grid(manifest: &Manifest, multiprocessors: u32, sizes: &Sizes) -> Option<[i64
     Some(grid)
 }
 
-/// Blocks that fit beside each other on a multiprocessor: threads, shared memory and registers limit them.
+/// Blocks that fit beside each other on a multiprocessor: threads, shared memory and registers limit them, and their number.
 fn room(scheduled: &Scheduled<'_>, manifest: &Manifest, registers: u32, target: &Target) -> u32 {
     let threads = manifest.block.max(1);
     let beside = scheduled.launch.resident * threads;
@@ -366,6 +366,7 @@ fn room(scheduled: &Scheduled<'_>, manifest: &Manifest, registers: u32, target: 
             registers.saturating_sub(SPARED)
         };
     let most = [
+        target.resident_blocks,
         target.resident_threads / threads,
         (target.shared_bytes + target.reserved_shared_bytes)
             / (manifest.dynamic_shared + target.reserved_shared_bytes),

@@ -23,6 +23,7 @@
 //!  sums of operands                rearrange_sums.rs: those of right operands lie as threads read them
 //!  iterations ─► blocks            split_k.rs, work_items.rs
 //!  scales ─► ahead                 group_scales.rs, prefetch_scales.rs
+//!  loops ─► iterations at once     unroll_loads.rs
 //!  indices ─► ahead                prefetch_indices.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
@@ -95,6 +96,7 @@ mod strip_mine;
 mod swap_ab;
 mod terms;
 mod tunables;
+mod unroll_loads;
 mod widen;
 mod work_items;
 
@@ -149,6 +151,7 @@ pub use strip_mine::do_strip_mine;
 pub use swap_ab::do_swap_ab;
 pub(crate) use terms::Terms;
 pub use tunables::do_tunables;
+pub use unroll_loads::do_unroll_loads;
 pub use widen::do_widen;
 
 /// The input of a pass of `map` besides the kernel.

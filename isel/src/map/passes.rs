@@ -155,6 +155,12 @@ pub const PASSES: &[MapPass] = &[
         do_prefetch_scales(&mut v.kernel, c.ways)
     }),
     MapPass {
+        parts: &[Feature::UnrolledLoads],
+        ..each!("unroll_loads", "runs iterations of loops that memory ends several at once", |v, c| {
+            do_unroll_loads(&mut v.kernel, c.mapping, c.ways)
+        })
+    },
+    MapPass {
         parts: &[Feature::PrefetchIndices],
         ..each!("prefetch_indices", "loads indices of later iterations ahead", |v, c| {
             do_prefetch_indices(&mut v.kernel, c.mapping, c.ways)

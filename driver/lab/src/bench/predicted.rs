@@ -31,6 +31,7 @@ const SINCE: [(&str, &str); 7] = [
     ("halfwords", "2026-11-28"),
     ("broadcast-tile-info", "2026-11-28"),
     ("prefetch-indices", "2026-11-29"),
+    ("unrolled-loads", "2026-11-29"),
 ];
 
 /// What a figure of the table is.
