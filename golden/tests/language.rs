@@ -28,7 +28,7 @@ fn compiled(page: &str) -> Vec<String> {
 fn examples_of_the_language_compile() {
     assert_eq!(
         compiled(include_str!("../../docs/language.md")),
-        ["transpose_shared", "chains", "scale_rows", "scale_groups", "online", "ragged_sum"]
+        ["transpose_shared", "chains", "scale_rows", "scale_groups", "online", "ragged_sum", "copy_rows"]
     );
 }
 

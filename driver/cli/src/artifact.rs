@@ -362,7 +362,7 @@ impl Ready {
         sizes: Option<&Sizes>,
         tools: &Tools,
     ) -> Outcome<Artifact> {
-        let source = Source { sizes: sizes.cloned(), ..self.source(name, choice)? };
+        let source = self.source(name, choice)?.launched(sizes.cloned().as_slice());
         self.made(name, source, tools)
     }
 

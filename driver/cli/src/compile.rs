@@ -129,7 +129,7 @@ fn sized(source: Source, args: &CompileArgs) -> Outcome<Source> {
         return Err(user(format!("{option} is for `--mapping auto`: the mapping is {}", source.origin)));
     }
     let data = Given::parse(args.data.iter().map(String::as_str))?;
-    Ok(Source { sizes, data, exhaustive: args.exhaustive, ..source })
+    Ok(Source { data, exhaustive: args.exhaustive, ..source }.launched(sizes.as_slice()))
 }
 
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
@@ -264,7 +264,7 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     let given = args.size.iter().map(|s| nominal.clone().overridden(&source.kernel, s));
     let given = given.collect::<Result<Vec<_>, _>>()?;
     let data = Given::parse(args.data.iter().map(String::as_str))?;
-    let source = Source { sizes: given.first().cloned(), data, ..source };
+    let source = Source { data, ..source }.launched(&given);
     let (mapping, compiled) = compile_for(&source, &Options::default(), tools)?;
     for sizes in &given {
         takes(&source.kernel, &compiled.manifest, sizes)?;

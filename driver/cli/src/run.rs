@@ -171,16 +171,17 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     let sizes = sizes(&args.size, &source.kernel, Sizes::defaults(&source.kernel))?;
     let small = self::sizes(&args.size, &source.kernel, Sizes::small(&source.kernel))?;
     let simulated = args.place.device == Location::Simulator;
-    let first = if simulated { small.first() } else { sizes.first() };
-    let artifact = args.ready.made(
-        &args.source,
-        Source { sizes: first.cloned(), data: given.clone(), ..source },
-        tools,
-    )?;
+    let all = if simulated { &small } else { &sizes };
+    let told = if args.size.is_empty() {
+        Source { sizes: all.first().cloned(), ..source }
+    } else {
+        source.launched(all)
+    };
+    let artifact = args.ready.made(&args.source, Source { data: given.clone(), ..told }, tools)?;
     for note in &artifact.notes {
         println!("{note}");
     }
-    for s in if simulated { &small } else { &sizes } {
+    for s in all {
         accepted(&artifact, s)?;
     }
     let Location::Gpu(ordinal) = args.place.device else {

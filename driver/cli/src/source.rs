@@ -35,8 +35,9 @@ pub struct Choice {
     /// first, else `auto`.
     #[arg(long, value_name = "FILE|NAME|TEXT|auto")]
     pub mapping: Option<String>,
-    /// What a proposed mapping may ask of whoever launches it: `packed`, another order of the array, and `before_wait`, that no
-    /// grid before writes it. What the mappings beside the kernel ask for is granted.
+    /// What a proposed mapping may ask of whoever launches it: `packed`, another order of the array, `before_wait`, that no
+    /// grid before writes it, and `align`, that it begins at a multiple of 16 bytes. What the mappings beside the kernel ask for
+    /// is granted.
     #[arg(long, value_name = "ARRAY:WORD")]
     pub grant: Vec<String>,
     /// Value of a tunable, which replaces the mapping's.
@@ -153,6 +154,17 @@ impl Source {
         self.mapping.is_none().then(|| self.own_values())
     }
 
+    /// The same for launches of given sizes. A mapping is proposed for the first, and may assume how the integers divide that
+    /// are equal in all.
+    pub fn launched(mut self, all: &[Sizes]) -> Self {
+        let value = |sizes: &Sizes, name: &str| sizes.int(name);
+        let equal = |p: &&ParamData| all.iter().all(|s| value(s, &p.name) == value(&all[0], &p.name));
+        if !all.is_empty() {
+            self.grants.tell(self.kernel.params.iter().filter(equal).map(|p| p.name.as_str()));
+        }
+        Self { sizes: all.first().cloned(), ..self }
+    }
+
     /// No mapping but the values of the command line.
     pub fn own_values(&self) -> Mapping {
         Mapping { kernel: self.kernel.name.clone(), tunables: self.defines.clone(), ..Mapping::default() }
@@ -199,6 +211,9 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     })
 }
 
+/// Bytes at whose multiples an array begins that is granted to be aligned.
+const ALIGNED: u64 = 16;
+
 /// What the mappings of a kernel ask for, and what the command line grants.
 fn granted(kernel: &Kernel, module: &Module, given: &[String]) -> Outcome<Grants> {
     let own = module.mappings.iter().filter(|m| m.kernel == kernel.name);
@@ -210,8 +225,13 @@ fn granted(kernel: &Kernel, module: &Module, given: &[String]) -> Outcome<Grants
         if !kernel.params.iter().any(|p| is_array(&p)) {
             return Err(user(format!("--grant {text}: `{}` has no array `{name}`", kernel.name)));
         }
-        if !["packed", "before_wait"].contains(&word) {
-            return Err(user(format!("--grant {text}: expected ARRAY:packed or ARRAY:before_wait")));
+        if !["packed", "before_wait", "align"].contains(&word) {
+            return Err(user(format!(
+                "--grant {text}: expected ARRAY:packed, ARRAY:before_wait or ARRAY:align"
+            )));
+        }
+        if word == "align" {
+            grants.align(name, ALIGNED);
         }
         grants.add(name, word == "packed", word == "before_wait");
     }

@@ -142,10 +142,12 @@ fn tune_class(
     let (start, sizes) = (Instant::now(), class.greatest());
     let bar = Bar::new(3, "candidates");
     let stop = Arc::new(AtomicBool::new(false));
+    let mut grants = source.grants.clone();
+    grants.tell(class.fixed());
     // Half of the time is for assembling and measuring.
     let search = Search {
         wider: WIDER,
-        grants: source.grants.clone(),
+        grants,
         time: Some(args.budget / 2),
         stop: Some(stop.clone()),
         ..Search::default()

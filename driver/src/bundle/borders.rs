@@ -8,7 +8,7 @@
 //! An array is packed once, so all entries of a bundle must want it packed alike. A winner is kept as long as no other
 //! mapping is better by more than [`WORTH`]: few entries are better than many that are equal.
 
-use super::class::SizeClass;
+use super::class::{SizeClass, integers};
 use super::table::Class;
 use super::{BundleError, Making};
 use crate::enumerate::{Candidate, Search, choose, predict_roughly, slowed};
@@ -17,7 +17,7 @@ use crate::{Compiled, Options};
 use rustc_hash::FxHashMap;
 use warplift_ir::manifest::Packing;
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Kernel, Mapping};
+use warplift_ir::tile::{Kernel, Mapping, Promise};
 
 /// Candidates of a sample that are assembled at most, until one is not slowed down by that.
 const ASSEMBLED: usize = 8;
@@ -60,8 +60,7 @@ impl<'k> Pool<'k> {
         options: &'k Options,
         making: &mut Making<'_>,
     ) -> Result<Self, BundleError> {
-        let search =
-            Search { tuned: making.tuned.clone(), grants: making.grants.clone(), ..Search::default() };
+        let searches: Vec<Search> = classes.iter().map(|class| search(making, class.fixed())).collect();
         let mut pool = Self { kernel, target, options, members: Vec::new(), predicted: FxHashMap::default() };
         let samples: Vec<(usize, i64)> = classes
             .iter()
@@ -69,7 +68,7 @@ impl<'k> Pool<'k> {
             .flat_map(|(c, class)| class.samples().into_iter().map(move |v| (c, v)))
             .collect();
         for (done, &(c, value)) in samples.iter().enumerate() {
-            let chosen = choose(kernel, &classes[c].at(value), target, options, &search)?;
+            let chosen = choose(kernel, &classes[c].at(value), target, options, &searches[c])?;
             let packs = chosen.best.compiled.manifest.arguments.iter().any(|a| a.packing.is_some());
             let all: Vec<Candidate> = chosen.candidates().collect();
             let clean = all.iter().take(ASSEMBLED).position(|c| !(making.is_slow)(&c.compiled)).unwrap_or(0);
@@ -80,6 +79,28 @@ impl<'k> Pool<'k> {
             (making.progress)(done + 1, samples.len());
         }
         Ok(pool)
+    }
+
+    /// What every class that assumes how sizes divide stands before: a class of the same sizes with a member of the group that
+    /// assumes nothing of them.
+    ///
+    /// # Errors
+    /// No mapping compiles.
+    pub fn general(
+        &mut self,
+        class: &SizeClass,
+        group: &[usize],
+        making: &Making<'_>,
+    ) -> Result<Option<Class>, BundleError> {
+        let packing = group.first().map(|&m| self.members[m].packing());
+        let chosen = choose(self.kernel, &class.greatest(), self.target, self.options, &search(making, []))?;
+        let mut all =
+            chosen.candidates().map(|c| (c.cycles, Member { mapping: c.mapping, compiled: c.compiled }));
+        let found = all.find(|(_, member)| Some(member.packing()) == packing);
+        Ok(found.map(|(cycles, Member { mapping, compiled })| {
+            let entry = self.member(mapping, compiled) as u32;
+            Class { ranges: class.ranges().to_vec(), entry, cycles, multiples: Vec::new() }
+        }))
     }
 
     fn member(&mut self, mapping: Mapping, compiled: Compiled) -> usize {
@@ -99,6 +120,9 @@ impl<'k> Pool<'k> {
         }
         let mapping = &self.members[member].mapping;
         let (kernel, target, sizes) = (self.kernel, self.target, class.at(value));
+        if !mapping.admits(|name| sizes.int(name)) {
+            return f64::INFINITY;
+        }
         let made = compile_and_predict(kernel, mapping, target, &sizes, self.options);
         let roughly = |compiled: &Compiled| predict_roughly(kernel, mapping, compiled, target, &sizes);
         let compared = |p: &Prediction| slowed(p, kernel, mapping, target, &sizes);
@@ -195,6 +219,20 @@ impl<'k> Pool<'k> {
         }
     }
 
+    /// What a member assumes each integer argument to be a multiple of; none if it assumes nothing.
+    fn multiples(&self, member: usize) -> Vec<i64> {
+        let of = |name: &String| {
+            let promises = &self.members[member].mapping.promises;
+            promises.iter().find_map(|(n, promise)| match promise {
+                Promise::Number(assumed) if n == name => Some(assumed.multiple),
+                _ => None,
+            })
+        };
+        let all: Vec<Option<i64>> = integers(self.kernel).iter().map(of).collect();
+        let all = if all.iter().all(Option::is_none) { Vec::new() } else { all };
+        all.into_iter().map(|multiple| multiple.unwrap_or(1)).collect()
+    }
+
     /// Ranges that end at these values.
     fn ranged(&mut self, (c, class): (usize, &SizeClass), runs: &[(i64, usize)]) -> Vec<Class> {
         let mut from = class.axis().map(|axis| class.ranges()[axis][0]);
@@ -207,10 +245,18 @@ impl<'k> Pool<'k> {
             }
             let value = if class.axis().is_some() { class.down(to) } else { class.samples()[0] };
             let cycles = self.cycles((c, class), value, member);
-            made.push(Class { ranges, entry: member as u32, cycles });
+            let multiples = self.multiples(member);
+            made.push(Class { ranges, entry: member as u32, cycles, multiples });
         }
         made
     }
+}
+
+/// A search for a class, the values of these integers being those of all its launches.
+fn search<'n>(making: &Making<'_>, told: impl IntoIterator<Item = &'n str>) -> Search {
+    let mut grants = making.grants.clone();
+    grants.tell(told);
+    Search { tuned: making.tuned.clone(), grants, ..Search::default() }
 }
 
 /// The middle of two numbers, rounded down: below the greater one, for negative numbers too.

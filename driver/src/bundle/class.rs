@@ -77,6 +77,11 @@ impl SizeClass {
         self.ranges.iter().position(|[a, b]| a != b)
     }
 
+    /// The arguments that have one value.
+    pub fn fixed(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().zip(&self.ranges).filter(|(_, [a, b])| a == b).map(|(name, _)| name.as_str())
+    }
+
     /// Least and greatest value of each argument.
     pub(super) fn ranges(&self) -> &[[i64; 2]] {
         &self.ranges

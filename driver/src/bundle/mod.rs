@@ -146,7 +146,13 @@ impl Bundle {
         let mut pool = Pool::new(kernel, classes, target, options, &mut making)?;
         let group = pool.group(classes);
         let found = classes.iter().enumerate().map(|(c, class)| pool.classes(c, class, &group));
-        let mut found: Vec<Class> = found.collect::<Result<Vec<_>, _>>()?.concat();
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        let assumes = |of: &[Class]| of.iter().any(|class| !class.multiples.is_empty());
+        let general = classes.iter().zip(&found).filter(|(_, found)| assumes(found));
+        let general = general.map(|(class, _)| pool.general(class, &group, &making));
+        let general = general.collect::<Result<Vec<_>, _>>()?;
+        let mut found: Vec<Class> =
+            found.into_iter().flatten().chain(general.into_iter().flatten()).collect();
         let mut used: Vec<u32> = found.iter().map(|class| class.entry).collect();
         used.sort_unstable();
         used.dedup();
@@ -214,7 +220,8 @@ pub(crate) mod tests {
         let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
         let compiled = crate::compile(kernel, mapping, &SM90A, &Options::default()).unwrap();
         let entry = |code| Entry { mapping: mapping.to_string(), manifest: compiled.manifest.clone(), code };
-        let class = |range, entry| Class { ranges: vec![range], entry, cycles: 5000.0 };
+        let class =
+            |range, entry| Class { ranges: vec![range], entry, cycles: 5000.0, multiples: Vec::new() };
         Bundle {
             kernel: kernel.name.clone(),
             target: "sm_90a".to_owned(),
@@ -228,13 +235,16 @@ pub(crate) mod tests {
     }
 
     fn made(name: &str, sizes: &[&str]) -> Bundle {
-        let kernel = find(name).unwrap().parse().unwrap().kernels.remove(0);
-        let classes: Vec<SizeClass> = sizes.iter().map(|s| SizeClass::parse(&kernel, s).unwrap()).collect();
+        of_kernel(&find(name).unwrap().parse().unwrap().kernels[0], sizes)
+    }
+
+    fn of_kernel(kernel: &Kernel, sizes: &[&str]) -> Bundle {
+        let classes: Vec<SizeClass> = sizes.iter().map(|s| SizeClass::parse(kernel, s).unwrap()).collect();
         let code = |_: &Mapping, compiled: &Compiled| Ok(Code::Ptx(compiled.ptx.clone()));
-        let grants = Grants::packing(&kernel);
+        let grants = Grants::packing(kernel);
         let making =
             Making { code: &code, is_slow: &|_| false, progress: &mut |_, _| {}, tuned: None, grants };
-        Bundle::make(&kernel, &classes, &SM90A, &Options::default(), making).unwrap()
+        Bundle::make(kernel, &classes, &SM90A, &Options::default(), making).unwrap()
     }
 
     #[test]
@@ -273,6 +283,23 @@ pub(crate) mod tests {
             bundle.pick(&[1, 4096, 4096]),
             &bundle.entries[bundle.table.classes[0].entry as usize]
         ));
+    }
+
+    /// Where the text has no facts, an entry assumes what the sizes of its class say, and another one takes all other sizes.
+    #[test]
+    fn entries_assume_what_their_sizes_say() {
+        let mut kernel = find("gemm").unwrap().parse().unwrap().kernels.remove(0);
+        kernel.params.iter_mut().for_each(|p| p.facts.multiple = 1);
+        let bundle = of_kernel(&kernel, &["m=1..64,n=4096,k=4096", "m=128,n=4096,k=4099"]);
+        println!("{bundle}");
+        let mapping = |sizes: &[i64]| bundle.pick(sizes).mapping.clone();
+        for m in [1, 7, 64] {
+            assert!(mapping(&[m, 4096, 4096]).contains("assume k % 8"), "{bundle}");
+            assert!(!mapping(&[m, 4096, 4096]).contains("assume m"), "{bundle}");
+            assert!(!mapping(&[m, 4096, 4097]).contains("assume k"), "{bundle}");
+        }
+        let other = mapping(&[128, 4096, 4099]);
+        assert!(other.contains("assume n % 8") && !other.contains("assume k"), "{bundle}");
     }
 
     /// What the assembler slows down is no entry, unless it slows all down.

@@ -17,6 +17,10 @@ pub struct Class {
     pub entry: u32,
     /// Predicted cycles at the greatest sizes.
     pub cycles: f64,
+    /// What the entry assumes each argument to be a multiple of; none where it assumes nothing. Sizes that break it get another
+    /// class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub multiples: Vec<i64>,
 }
 
 /// Which entry of a bundle serves which sizes.
@@ -29,6 +33,11 @@ pub struct Table {
 }
 
 impl Class {
+    /// Whether sizes are as the entry assumes.
+    fn admits(&self, sizes: &[i64]) -> bool {
+        self.multiples.iter().zip(sizes).all(|(&multiple, &v)| multiple <= 1 || v % multiple == 0)
+    }
+
     /// How far sizes are from it: for each argument the logarithm of the factor to the nearest value; 0 only inside.
     fn distance(&self, sizes: &[i64]) -> i64 {
         let mut sum = 0;
@@ -50,11 +59,16 @@ fn logarithm(size: i64) -> i64 {
 }
 
 impl Table {
-    /// The entry for sizes in the order of [`Table::names`]: of the class that contains them, else of the nearest one;
-    /// `None` in a table without classes.
+    /// The entry for sizes in the order of [`Table::names`]: of the class that contains them, else of the nearest one, among
+    /// those that assume nothing else of them, or among all if there are none; `None` in a table without classes.
     pub fn pick(&self, sizes: &[i64]) -> Option<usize> {
+        let fitting = self.nearest(sizes, |class| class.admits(sizes));
+        fitting.or_else(|| self.nearest(sizes, |_| true))
+    }
+
+    fn nearest(&self, sizes: &[i64], may: impl Fn(&Class) -> bool) -> Option<usize> {
         let mut nearest: Option<(i64, &Class)> = None;
-        for class in &self.classes {
+        for class in self.classes.iter().filter(|class| may(class)) {
             let distance = class.distance(sizes);
             if nearest.is_none_or(|(least, _)| distance < least) {
                 nearest = Some((distance, class));
@@ -74,7 +88,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn class(m: [i64; 2], n: i64, entry: u32) -> Class {
-        Class { ranges: vec![m, [n, n], [4096, 4096]], entry, cycles: 1.0 }
+        Class { ranges: vec![m, [n, n], [4096, 4096]], entry, cycles: 1.0, multiples: Vec::new() }
     }
 
     fn table(layers: i64) -> Table {
@@ -108,6 +122,20 @@ mod tests {
             assert_eq!(table.pick(&sizes), Some(entry), "{sizes:?}");
         }
         assert_eq!(Table::default().pick(&[1]), None);
+    }
+
+    #[test]
+    fn sizes_that_break_what_an_entry_assumes_get_another_one() {
+        let mut table = table(1);
+        table.classes[0].multiples = vec![1, 8, 8];
+        let general = Class { entry: 9, ..class([1, 64], 1024, 0) };
+        assert_eq!(table.pick(&[3, 1023, 4096]), Some(1), "the nearest class that assumes nothing");
+        table.classes.iter_mut().for_each(|class| class.multiples = vec![1, 8, 8]);
+        assert_eq!(table.pick(&[3, 1023, 4096]), Some(0), "there is none: the launch says what is wrong");
+        table.classes.push(general);
+        let picked =
+            [[3, 1024, 4096], [3, 1023, 4096], [3, 1032, 4096], [3, 1024, 4100]].map(|s| table.pick(&s));
+        assert_eq!(picked, [Some(0), Some(9), Some(0), Some(9)]);
     }
 
     /// The least of many picks, since other processes may hold the machine: of sizes in the last of 64 classes, and of

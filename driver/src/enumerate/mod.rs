@@ -3,7 +3,7 @@
 //! choice.
 //!
 //! ```text
-//!  kernel, sizes ─► product of loaded or ─ yes ─► all tiles x warpgroups x .., by estimate ─┐         forms.rs, beside.rs
+//!  kernel, sizes ─► what they say of rows (assumed.rs) ─► product of loaded or ─ yes ─► all tiles x warpgroups x .., by estimate ─┐         forms.rs, beside.rs
 //!                   computed operands?                                                       │
 //!                   narrow weights? ────── yes ─► tiles x warpgroups x slices of the loop ───┤         converting.rs
 //!                        └─────────────── no ──► tiles of chained products, extents ────────┤         propose.rs, fitted.rs
@@ -16,6 +16,7 @@
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the
 //! limit of time ends it.
 
+mod assumed;
 mod beside;
 mod candidates;
 mod climb;
@@ -185,6 +186,8 @@ pub fn choose(
     for data in plain.tunables.values_mut() {
         data.default = given(&search.defines, &data.name).unwrap_or(data.default);
     }
+    let own = Mapping { promises: assumed::assumed(kernel, sizes, &search.grants), ..Mapping::default() };
+    plain.assume(&own);
     warplift_isel::map::plain_indices(&mut plain);
     warplift_isel::map::drop_implied_masks(&mut plain);
     warplift_isel::map::forward_shared_by_defaults(&mut plain);
@@ -194,7 +197,8 @@ pub fn choose(
     }
     warplift_isel::map::do_skip_masked(&mut plain, Ways::without(&of_isel(&options.disable)));
     let launch = Launch { sizes, arrays: &search.arrays };
-    let (proposals, passed_over) = proposals(&plain, launch, target, search);
+    let (mut proposals, passed_over) = proposals(&plain, launch, target, search);
+    proposals.iter_mut().for_each(|p| p.mapping.promises.clone_from(&own.promises));
     let anchor = propose::anchor(&plain, &search.grants);
     let climbs = !search.exhaustive && anchor.is_none_or(|a| !a.chained);
     let bounds = if search.exhaustive { Bounds::NONE } else { Bounds::USUAL };
@@ -226,7 +230,8 @@ fn tuned(
     let found = [Proposal { mapping, floor: 0.0, form: None }];
     let usable = agrees
         && search.grants.allow(&found[0].mapping)
-        && verify_mapping(kernel, &found[0].mapping, target).is_ok();
+        && verify_mapping(kernel, &found[0].mapping, target).is_ok()
+        && found[0].mapping.admits(|name| sizes.int(name));
     usable.then(|| among(kernel, &found, sizes.into(), target, options, Bounds::NONE).ok())?
 }
 

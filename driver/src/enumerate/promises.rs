@@ -17,7 +17,9 @@ const VALUES: i64 = 64;
 
 /// Whether a mapping obeys the kernel and the sizes: what the text promises of arguments must hold for them.
 pub(super) fn is_legal(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes, target: &Target) -> bool {
-    verify_mapping(kernel, mapping, target).is_ok() && settled(kernel, mapping, sizes).unmet.is_empty()
+    verify_mapping(kernel, mapping, target).is_ok()
+        && mapping.admits(|name| sizes.int(name))
+        && settled(kernel, mapping, sizes).unmet.is_empty()
 }
 
 fn settled(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> Settled {

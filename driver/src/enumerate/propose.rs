@@ -540,6 +540,7 @@ pub(super) fn mapping(
         loops: anchor.counter.map(|c| (c.to_owned(), looped)).into_iter().collect(),
         arrays: Vec::new(),
         tiles: Vec::new(),
+        promises: Vec::new(),
         whole,
         places: Places::default(),
     }

@@ -2,7 +2,7 @@
 //! on Modern GPUs, section 3.3). Every mapping computes the same result, up to the order of float sums, or is refused
 //! with the reason.
 
-use super::{Loc, Tunable, TunableData};
+use super::{Loc, Promise, Tunable, TunableData};
 use crate::layout::Layout;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -20,6 +20,9 @@ pub struct Mapping {
     pub arrays: Vec<(String, ArrayMapping)>,
     /// Pinned register layouts of tiles, by the tile's name.
     pub tiles: Vec<(String, Layout)>,
+    /// What is assumed of arguments beyond the text's facts, by their names.
+    #[serde(default)]
+    pub promises: Vec<(String, Promise)>,
     /// The kernel as a whole.
     pub whole: KernelMapping,
     /// Places of its items and words in its text; empty for built mappings.
@@ -66,6 +69,8 @@ pub enum Item {
     Array(usize),
     /// The tile of this number.
     Tile(usize),
+    /// What is assumed of the argument of this number.
+    Promise(usize),
     /// The words about the kernel as a whole.
     Kernel,
 }

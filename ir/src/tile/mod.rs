@@ -19,6 +19,7 @@ mod names;
 mod ops;
 pub(crate) mod parse;
 pub(crate) mod print;
+mod promises;
 mod render;
 #[cfg(test)]
 mod round_trip;
@@ -36,6 +37,7 @@ pub use mapping::*;
 pub use names::operations;
 pub use ops::*;
 pub use parse::{Module, ParseError, ParseErrors, parse_file};
+pub use promises::Promise;
 pub use render::render;
 use serde::{Deserialize, Serialize};
 pub use settled::{Settled, Unmet, whole_number};

@@ -558,6 +558,9 @@ impl Display for Mapping {
         for (name, layout) in &self.tiles {
             writeln!(f, "    tile {name}: layout \"{layout}\"")?;
         }
+        for (name, promise) in &self.promises {
+            writeln!(f, "    assume {name}{promise}")?;
+        }
         let items = whole_items(&self.whole);
         if !items.is_empty() {
             writeln!(f, "    kernel: {}", items.join(", "))?;

@@ -125,13 +125,23 @@ fn wholes() -> impl Strategy<Value = KernelMapping> {
 }
 
 fn mappings() -> impl Strategy<Value = Mapping> {
-    (of(1..1000i64), of(loops()), of(arrays()), of(layouts()), wholes()).prop_map(
-        |(tunable, looped, array, tile, whole)| Mapping {
+    let promise = prop_oneof![
+        (0..8u32).prop_map(|n| Promise::Align(1 << n)),
+        (1..100i64, -5..5i64, 6..9i64).prop_map(|(multiple, min, max)| Promise::Number(Assumption {
+            multiple,
+            min,
+            max
+        })),
+        (1..100i64).prop_map(|multiple| Promise::Number(Assumption { multiple, ..Assumption::default() })),
+    ];
+    (of(1..1000i64), of(loops()), of(arrays()), of(layouts()), of(promise), wholes()).prop_map(
+        |(tunable, looped, array, tile, promise, whole)| Mapping {
             kernel: "rows".to_owned(),
             tunables: tunable.into_iter().map(|v| ("B".to_owned(), v)).collect(),
             loops: looped.into_iter().map(|l| ("t".to_owned(), l)).collect(),
             arrays: array.into_iter().map(|a| ("x".to_owned(), a)).collect(),
             tiles: tile.into_iter().map(|l| ("sum".to_owned(), l)).collect(),
+            promises: promise.into_iter().map(|p| ("x".to_owned(), p)).collect(),
             whole,
             places: Places::default(),
         },

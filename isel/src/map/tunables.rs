@@ -1,4 +1,4 @@
-//! Tunables become constants: in shapes, slices and arithmetic.
+//! Tunables become constants: in shapes, slices and arithmetic. What the mapping assumes of arguments becomes facts of them.
 //!
 //! ```text
 //!  tunable BM = 128, mapping: BM = 64      f32[BM, 8 * BM / 4]   ─►   f32[64, 128]
@@ -10,13 +10,15 @@ use warplift_ir::tile::{
     Dim, Inst, Item, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Tunable, Type, Value,
 };
 
-/// A copy of the kernel in which every tunable is a constant: the mapping's value, else the text's default.
+/// A copy of the kernel in which every tunable is a constant: the mapping's value, else the text's default. Its arguments
+/// have the facts that the mapping assumes.
 ///
 /// # Errors
 /// A value outside its tunable's domain, an assert that does not hold, an extent that becomes zero or fractional, a tile
 /// that becomes too large.
 pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let mut k = kernel.clone();
+    k.assume(mapping);
     let values = Values { kernel, mapping };
     values.in_their_domains()?;
     values.settle(&mut k)?;

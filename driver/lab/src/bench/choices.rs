@@ -91,7 +91,9 @@ fn choice(line: &str, floors: f64) -> Result<Choice, String> {
     let text = find(name).ok_or_else(|| format!("no kernel `{name}`"))?;
     let mut module = text.parse().map_err(|e| e.to_string())?;
     let kernel = module.kernels.swap_remove(0);
-    let search = Search { grants: Grants::of(&module.mappings), ..Search::default() };
+    let mut grants = Grants::of(&module.mappings);
+    grants.tell(kernel.params.iter().map(|p| p.name.as_str()));
+    let search = Search { grants, ..Search::default() };
     let sizes = Sizes::nominal(&kernel).overridden(&kernel, size).map_err(|e| e.to_string())?;
     let chosen = choose(&kernel, &sizes, &SM90A, &Options::default(), &search);
     let chosen = chosen.map_err(|e| e.to_string())?;

@@ -8,7 +8,7 @@ use super::ParseError;
 use super::cursor::{Cursor, Result};
 use super::lex::Tok;
 use crate::tile::names::{ORDERS, SCOPES, find};
-use crate::tile::{Assumption, Facts, MemorySync, Type};
+use crate::tile::{Assumption, Facts, MemorySync, Promise, Type};
 
 /// Facts behind the type of an argument.
 pub(super) fn facts(c: &mut Cursor<'_>, ty: Type) -> Result<Facts> {
@@ -44,6 +44,14 @@ pub(super) fn promise(c: &mut Cursor<'_>) -> Result<Assumption> {
             return Ok(promise);
         }
         none = false;
+    }
+}
+
+/// `align 16`, or what [`promise`] reads, behind an argument that a mapping assumes something of.
+pub(super) fn assumed(c: &mut Cursor<'_>) -> Result<Promise> {
+    match c.eat_word("align") {
+        true => power_of_two(c).map(Promise::Align),
+        false => promise(c).map(Promise::Number),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+ | "tile" name ":" tile
-//!         | "kernel" ":" whole,+),* "}"
+//!         | "assume" name promise | "kernel" ":" whole,+),* "}"
+//! promise = "align" int | ("%" int)? ("in" range)?
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "mma_order" int
 //!         | "split_k" int | "stream_k"
 //! array   = "fit" | "plain" | "staged" | "packed" | "stream" | "before_wait"
@@ -19,6 +20,7 @@
 //! A name is mapped once and a word said once; several `kernel:` items are one.
 
 use super::cursor::{Cursor, Result};
+use super::facts::assumed;
 use super::lex::Tok;
 use crate::layout::{Layout, report};
 use crate::tile::mapping::FLAGS;
@@ -143,13 +145,18 @@ fn item(c: &mut Cursor<'_>, m: &mut Mapping) -> Result<()> {
         m.places.put(item, "", loc);
         c.expect_word("layout")?;
         m.tiles.push((name, layout(c)?));
+    } else if c.eat_word("assume") {
+        let item = Item::Promise(m.promises.len());
+        let name = once(c, "an argument", &m.promises)?;
+        m.places.put(item, "", loc);
+        m.promises.push((name, assumed(c)?));
     } else if c.eat_word("kernel") {
         c.expect(":")?;
         m.places.put(Item::Kernel, "", loc);
         let mut words = Words { places: &mut m.places, item: Item::Kernel };
         each_word(c, |c| whole_word(c, &mut m.whole, &mut words));
     } else if !matches!(c.peek_at(1), Tok::Punct("=")) {
-        return c.expected_word(&["for", "array", "tile", "kernel", "NAME = number"]);
+        return c.expected_word(&["for", "array", "tile", "assume", "kernel", "NAME = number"]);
     } else {
         let item = Item::Tunable(m.tunables.len());
         let name = once(c, "a tunable", &m.tunables)?;

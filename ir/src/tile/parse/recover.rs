@@ -31,7 +31,7 @@ const STATEMENTS: [&str; 19] = [
 ];
 
 /// Words that start an item of a mapping, beside tunables.
-const ITEMS: [&str; 4] = ["for", "array", "tile", "kernel"];
+const ITEMS: [&str; 5] = ["for", "array", "tile", "assume", "kernel"];
 
 impl Cursor<'_> {
     /// Whether a kernel, a mapping or a function starts here, at the start of a line.

@@ -304,7 +304,7 @@ fn one_run_shows_all_mistakes() {
         "24:13: expected `persistent`, `raster`, `epilogue`, `cluster`, `pingpong`, `blocks`, `resident`, `warps`, `chunk`, `products`, `pdl` or `no`, found `persistant`; did you mean `persistent`?",
         "24:32: expected `linear`, `paired`, `square`, `band_m`, `band_n` or `counter`, found `squar`; did you mean `square`?",
         "24:45: expected a number, found `four`",
-        "25:5: expected `for`, `array`, `tile`, `kernel` or `NAME = number`, found `arry`; did you mean `array`?",
+        "25:5: expected `for`, `array`, `tile`, `assume`, `kernel` or `NAME = number`, found `arry`; did you mean `array`?",
         "26:12: expected `pipeline`, `producers`, `consumers`, `wait`, `chunk`, `mma_order`, `split_k` or `stream_k`, found `pipline`; did you mean `pipeline`?",
         "28:1: expected `kernel`, `mapping` or `fn`, found `kernal`; did you mean `kernel`?",
     ];

@@ -23,6 +23,7 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping, target: &Target) -> Re
         check.looped(Item::Loop(i), name, looped);
     }
     check.arrays();
+    check.promises();
     check.whole();
     check.raster();
     check.widths();
@@ -153,6 +154,29 @@ impl Check<'_> {
                     "before_wait",
                     format!("array `{name}` is loaded `before_wait`: {what}"),
                 );
+            }
+        }
+    }
+
+    /// What is assumed of an argument must be of its type, and possible beside its facts.
+    fn promises(&mut self) {
+        let k = self.kernel;
+        for (i, (name, promise)) in self.mapping.promises.iter().enumerate() {
+            let item = Item::Promise(i);
+            let Some(param) = k.params.iter().find(|p| p.name == *name) else {
+                let all: Vec<&str> = k.params.iter().map(|p| p.name.as_str()).collect();
+                self.known(item, "argument", name, &all);
+                continue;
+            };
+            if !promise.suits(k.ty(param.value)) {
+                let (ty, can) =
+                    (k.type_text(k.ty(param.value)), "a pointer has `align`, an integer `%` and `in`");
+                self.error(item, "", format!("`assume {name}{promise}`: `{name}` is {ty}; {can}"));
+            } else if promise.with(param.facts).is_none() {
+                let message = format!(
+                    "`assume {name}{promise}` contradicts the facts of `{name}`: no argument obeys both"
+                );
+                self.error(item, "", message);
             }
         }
     }

@@ -30,7 +30,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::{
-    BinOp, BuildError, Dim, Facts, KernelBuilder, Op, Shape, Tunable, Type, Value, verify, verify_mapping,
+    Assumption, BinOp, BuildError, Dim, Facts, Kernel, KernelBuilder, Mapping, Op, Promise, Shape, Tunable,
+    Type, Value, verify, verify_mapping,
 };
 use warplift_ir::types::Elem;
 
@@ -52,11 +53,27 @@ pub fn generate(bytes: &[u8]) -> Case {
     let (sms, data) = (choices.between(1, 4) as u32, choices.below(1000) as u64);
     let loads_scalars = data % 4 == 3;
     let made = Generator::new(choices).and_then(|g| Generator { loads_scalars, ..g }.run());
-    let (kernel, sizes, mapping) = made.unwrap_or_else(|e| panic!("the generator obeys the builder: {e}"));
+    let (mut kernel, sizes, mut mapping) =
+        made.unwrap_or_else(|e| panic!("the generator obeys the builder: {e}"));
+    if data % 5 == 2 {
+        assume_facts(&mut kernel, &mut mapping);
+    }
     let case = Case { note: String::new(), sizes, sms, data, kernel, mapping };
     let sound = verify(&case.kernel).and_then(|()| verify_mapping(&case.kernel, &case.mapping, &SM90A));
     assert!(sound.is_ok(), "generated kernels are right by construction: {sound:?}\n{case}");
     case
+}
+
+/// Has the mapping assume what the text says of addresses and multiples: the text says nothing of them any more.
+fn assume_facts(kernel: &mut Kernel, mapping: &mut Mapping) {
+    for param in &mut kernel.params {
+        let Facts { align, multiple, .. } = param.facts;
+        let number = || Promise::Number(Assumption { multiple, ..Assumption::default() });
+        let aligned = (align > 1).then_some(Promise::Align(align));
+        let promise = aligned.or_else(|| (multiple > 1).then(number));
+        mapping.promises.extend(promise.map(|promise| (param.name.clone(), promise)));
+        param.facts = Facts { align: 1, multiple: 1, ..param.facts };
+    }
 }
 
 /// As [`generate`], from bytes that follow from a seed.
@@ -128,9 +145,7 @@ impl<'b> Generator<'b> {
     }
 
     #[allow(clippy::type_complexity, reason = "the parts of a case")]
-    fn run(
-        mut self,
-    ) -> Result<(warplift_ir::tile::Kernel, BTreeMap<String, i64>, warplift_ir::tile::Mapping)> {
+    fn run(mut self) -> Result<(Kernel, BTreeMap<String, i64>, Mapping)> {
         match self.choices.weighted(&[(6, 0), (4, 1), (1, 2)]) {
             0 => self.plain_kernel()?,
             1 => self.product_kernel()?,

@@ -146,6 +146,11 @@ fn mappings(m: &Mapping) -> Vec<Mapping> {
         new.loops.remove(i);
         all.push(new);
     }
+    for i in 0..m.promises.len() {
+        let mut new = m.clone();
+        new.promises.remove(i);
+        all.push(new);
+    }
     all.retain(|new| new != m);
     all
 }

@@ -1,0 +1,139 @@
+//! What a chosen mapping assumes of arguments, because the launch's sizes say it and the text does not.
+//!
+//! ```text
+//!  view a : f16[m, k]     rows begin at multiples of 2 k bytes      k = 4096   k % 8   16 bytes: tensor copies, vectors
+//!                                                                   k = 4100   k % 4    8 bytes: copies of 8 by threads
+//!                                                                   k = 4095            the text alone
+//! ```
+//!
+//! Only what says where rows begin is assumed, of arrays that begin at multiples themselves: by the text, or granted.
+
+use super::grants::Grants;
+use crate::problem::Sizes;
+use std::collections::BTreeMap;
+use warplift_ir::manifest::Expr;
+use warplift_ir::tile::{Assumption, Inst, Kernel, Op, ParamData, Promise};
+use warplift_isel::facts::launch_expr;
+
+/// Bytes of the widest access.
+const WIDEST: u64 = 16;
+
+/// What a mapping for these sizes may assume, in the order of the signature.
+pub(super) fn assumed(kernel: &Kernel, sizes: &Sizes, grants: &Grants) -> Vec<(String, Promise)> {
+    let numbers = numbers(kernel, sizes, grants);
+    let of = |p: &ParamData| {
+        let granted = grants.alignment(&p.name).min(WIDEST);
+        let aligned = (granted > p.facts.align).then_some(Promise::Align(granted));
+        let number = |&multiple: &i64| Promise::Number(Assumption { multiple, ..Assumption::default() });
+        Some((p.name.clone(), aligned.or_else(|| numbers.get(&p.name).map(number))?))
+    };
+    kernel.params.iter().filter_map(of).collect()
+}
+
+/// Integers that say where rows begin, and what they are found to be multiples of beyond their facts.
+fn numbers(kernel: &Kernel, sizes: &Sizes, grants: &Grants) -> BTreeMap<String, i64> {
+    let mut found = BTreeMap::new();
+    for inst in kernel.insts.keys() {
+        let Some(wanted) = wanted(kernel, inst, grants) else { continue };
+        for name in between_rows(kernel, inst) {
+            let Some(multiple) = multiple(kernel, &name, sizes, wanted) else { continue };
+            if grants.tells(&name) {
+                let known: &mut i64 = found.entry(name).or_insert(multiple);
+                *known = multiple.max(*known);
+            }
+        }
+    }
+    found
+}
+
+/// Elements of the widest access to the array of a view; `None` where the array begins anywhere.
+fn wanted(kernel: &Kernel, view: Inst, grants: &Grants) -> Option<i64> {
+    let Op::View { .. } = kernel.insts[view].op else { return None };
+    let param = kernel.params.iter().find(|p| p.value == kernel.args(view)[0])?;
+    let bytes = param.facts.align.max(grants.alignment(&param.name)).min(WIDEST);
+    let bits = u64::from(kernel.ty(kernel.result(view)).elem().bits());
+    Some((8 * bytes / bits).max(1) as i64).filter(|&elements| elements > 1)
+}
+
+/// The integer arguments that the distance between a view's rows depends on.
+fn between_rows(kernel: &Kernel, view: Inst) -> Vec<String> {
+    let args = &kernel.args(view)[1..];
+    let distances = match kernel.insts[view].op {
+        Op::View { strided: true, .. } => &args[args.len() / 2..],
+        _ => args.get(1..).unwrap_or_default(),
+    };
+    let exprs = distances.iter().filter_map(|&v| launch_expr(kernel, v));
+    let names = exprs.flat_map(|e| {
+        let own = |p: &&ParamData| mentions(&e, &p.name);
+        kernel.params.iter().filter(own).map(|p| p.name.clone()).collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+fn mentions(e: &Expr, name: &str) -> bool {
+    match e {
+        Expr::Const(_) => false,
+        Expr::Var(own) => own == name,
+        Expr::Op(_, both) => mentions(&both.0, name) || mentions(&both.1, name),
+    }
+}
+
+/// The greatest power of two up to `wanted` that divides an argument, if its facts do not say as much.
+fn multiple(kernel: &Kernel, name: &str, sizes: &Sizes, wanted: i64) -> Option<i64> {
+    let param = kernel.params.iter().find(|p| p.name == name)?;
+    let value = sizes.int(name).filter(|&v| v > 0)?;
+    let multiple = (1_i64 << value.trailing_zeros()).min(wanted);
+    (param.facts.multiple % multiple != 0).then_some(multiple)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::find;
+
+    fn kernel(text: &str) -> Kernel {
+        warplift_ir::tile::parse_file(text, "").unwrap_or_else(|e| panic!("{e}")).kernels.remove(0)
+    }
+
+    fn told(kernel: &Kernel, sizes: &[(&str, i64)], aligned: &[&str]) -> String {
+        let mut grants = Grants::default();
+        aligned.iter().for_each(|name| grants.align(name, 16));
+        grants.tell(sizes.iter().map(|s| s.0));
+        let all = assumed(kernel, &Sizes::of_integers(sizes), &grants);
+        all.iter().map(|(name, promise)| format!("{name}{promise}")).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn the_distance_of_rows_is_assumed_as_far_as_the_sizes_say_it() {
+        let any = find("gemm_any").unwrap().parse().unwrap().kernels.remove(0);
+        let all = ["a", "b", "c"];
+        let of = |n: i64, k: i64| told(&any, &[("m", 512), ("n", n), ("k", k)], &all);
+        let aligned = "a align 16, b align 16, c align 16";
+        assert_eq!(of(4096, 4096), format!("{aligned}, n % 8, k % 8"));
+        assert_eq!(of(4097, 4100), format!("{aligned}, k % 4"));
+        assert_eq!(of(4098, 1023), format!("{aligned}, n % 2"));
+        // Arrays that begin anywhere gain nothing by their rows.
+        assert_eq!(told(&any, &[("m", 512), ("n", 64), ("k", 64)], &["c"]), "c align 16, n % 8");
+        assert_eq!(told(&any, &[("m", 512), ("n", 64), ("k", 64)], &[]), "");
+    }
+
+    #[test]
+    fn facts_of_the_text_and_sizes_that_nobody_told_are_left_alone() {
+        let gemm = find("gemm").unwrap().parse().unwrap().kernels.remove(0);
+        assert_eq!(told(&gemm, &[("m", 512), ("n", 64), ("k", 64)], &[]), "");
+        let wide = kernel(
+            "kernel f(x: ptr<u8> align 16, y: ptr<f32> align 16, n: i32, half: i32 % 4, pitch: i32) {
+                grid n
+                gx = view x : u8[n, half / 2]
+                gy = view y : f32[n, half] strides [pitch, 1]
+            }",
+        );
+        assert_eq!(told(&wide, &[("n", 64), ("half", 48), ("pitch", 50)], &[]), "half % 16, pitch % 2");
+        let untold = assumed(
+            &wide,
+            &Sizes::of_integers(&[("n", 64), ("half", 48), ("pitch", 52)]),
+            &Grants::default(),
+        );
+        assert_eq!(untold, []);
+    }
+}
