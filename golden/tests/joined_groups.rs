@@ -88,3 +88,65 @@ fn other_groups_stay_alone() {
         assert_eq!(bytes(&weights(group, &words)), bytes(&weights(group, &single)), "{group} {words:?}");
     }
 }
+
+/// Halves of four groups are 8 bytes of a row, which no tensor copy brings: eight groups share an iteration.
+#[test]
+fn halves_of_rows_come_in_boxes() {
+    let words = [("k / GROUP] strides [1, n]", "k / GROUP]"), ("k: i32 % 128", "k: i32 % 256")];
+    for k in [256, 768, 1024] {
+        let ptx = check(&weights(32, &words), &[("n", 128), ("k", k)], &["x=ints:-3..4"]);
+        assert!(!ptx.contains("ld.global"), "{ptx}");
+    }
+}
+
+/// Halves hold weights times scales of few digits, so the sums need no factor. Halves times halves are rounded, and bytes times
+/// bytes have 16 digits.
+#[test]
+fn scales_of_few_digits_go_to_the_weights() {
+    let float = [("s: ptr<f16>", "s: ptr<f8e4m3>"), ("s : f16", "s : f8e4m3"), ("t] : f16", "t] : f8e4m3")];
+    let byte = [("s: ptr<f16>", "s: ptr<u8>"), ("s : f16", "s : u8"), ("t] : f16", "t] : u8")];
+    let blocks = [("u4", "f4e2m1"), (" - 8.0", "")];
+    let bf16 = [("x: ptr<f16>", "x: ptr<bf16>"), ("x : f16", "x : bf16"), ("GROUP] : f16", "GROUP] : bf16")];
+    let bf16 = [&bf16[..], &[("(q, f16)", "(q, bf16)")]].concat();
+    let wide = [("u4", "u8"), (" - 8.0", "")];
+    let backwards = [("- 8.0", "- 7.5")];
+    for (scaled, words) in [
+        (true, [&float[..], &blocks].concat()),
+        (true, float.to_vec()),
+        (true, [&float[..], &bf16].concat()),
+        (true, [&float[..], &bf16, &blocks].concat()),
+        (true, [&float[..], &[("fma(p, cast(scale, f32), sum)", "sum + cast(scale, f32) * p")]].concat()),
+        (false, blocks.to_vec()),
+        (false, [&byte[..], &wide].concat()),
+        (false, [&float[..], &backwards].concat()),
+    ] {
+        let text = weights(16, &words);
+        for k in [128, 384] {
+            let ptx = check(&text, &[("n", 128), ("k", k)], &["x=ints:-3..4"]);
+            assert_eq!(scaled, !ptx.contains("fma.rn.f32"), "{words:?}");
+        }
+    }
+}
+
+/// The same of a right operand, whose columns have the scales.
+#[test]
+fn right_operands_are_scaled_too() {
+    let text = "kernel weights(x: ptr<f16> align 16, w: ptr<f4e2m1> align 16, s: ptr<f8e4m3> align 16, y: ptr<f32> align 16,
+        m: i32, n: i32 % 64, k: i32 % 128) {
+        grid n / 64, cdiv(m, 64)
+        gx = view x : f16[m, k]  gw = view w : f4e2m1[n, k]  gs = view s : f8e4m3[k / 16, n]  gy = view y : f32[m, n]
+        i, j = block_index
+        acc = for t in 0..k / 16 carry sum = full 0.0 : f32[64, 64] {
+            q = cast(load gw[i*64, t*16] : f4e2m1[64, 16], f16)
+            scale = load gs[t, i*64] : f8e4m3[1, 64]
+            p = mma full 0.0 : f32[64, 64], load gx[j*64, t*16] : f16[64, 16], trans(q)
+            yield p * cast(scale, f32) + sum
+        }
+        store gy[j*64, i*64], acc
+    }
+    mapping weights { for t: pipeline fit, producers 1, consumers 1 array w: packed }";
+    for (m, k) in [(64, 128), (77, 384)] {
+        let ptx = check(text, &[("m", m), ("n", 128), ("k", k)], &["x=ints:-3..4"]);
+        assert!(!ptx.contains("fma.rn.f32"), "{ptx}");
+    }
+}

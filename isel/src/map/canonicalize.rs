@@ -10,6 +10,7 @@
 //!  cast(q : u8, i32) != 3       ─►   q != 3                          where q is compared with what a byte holds
 //!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
 //!  reduce_max(x * 0.5, 1)       ─►   reduce_max(x, 1) * 0.5          what is left of the factor goes to the exponent
+//!  fma(mma(0, q, b), row, x)    ─►   mma(x, q * row, b)          few columns, where halves hold the products
 //!  mma x, a, trans(-b)          ─►   mma x, -a, trans(b)             an MMA has a sign, its operands stay as loaded
 //! ```
 //!
@@ -25,6 +26,7 @@ mod extremes;
 mod factors;
 mod integers;
 mod quotients;
+mod scales;
 mod selects;
 mod signs;
 
@@ -54,6 +56,7 @@ const RULES: &[Rule] = &[
     factors::rule,
     signs::rule,
     contraction::rule,
+    scales::rule,
 ];
 
 /// Rewrites all blocks of a kernel with products.

@@ -33,7 +33,7 @@ use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, LoopMapping, Op,
 use warplift_ir::types::Elem;
 
 /// The least bits of a row of a box, and of the scales that are computed with.
-const LEAST_COPY_BITS: u32 = 128;
+pub(super) const LEAST_COPY_BITS: u32 = 128;
 const COMPUTED_BITS: u32 = 32;
 /// Bytes in a word.
 const BYTES: u32 = 4;

@@ -10,18 +10,23 @@
 //!                                                  yield fma(mma(0, f(q[.., 96..128]), ..), s[.., 3], x2)
 //! ```
 //!
+//! An iteration takes twice as many where tensor copies then bring the halves that are each row's scales: 16 bytes at least. As many
+//! bytes would be so many groups that threads have no registers for them.
+//!
 //! Facts must say that the number of iterations is a multiple of the groups of one.
 
 use super::MapContext;
 use super::cursor::Cursor;
-use super::group_scales::line;
+use super::group_scales::{LEAST_COPY_BITS, line};
 use crate::boxes::MOST_EXTENT;
 use crate::facts::is_multiple;
+use crate::feature::Ways;
 use crate::takes::takes;
-use crate::tiles::{WARPGROUP_THREADS, depends, extents, program_order};
+use crate::tiles::{WARPGROUP_THREADS, array, depends, extents, program_order, unit_dim};
+use crate::window::Window;
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
-use warplift_ir::tile::{BinOp, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value};
+use warplift_ir::tile::{BinOp, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value, Way};
 
 /// Depth of the products of an iteration together.
 const DEPTH: u32 = 128;
@@ -38,7 +43,7 @@ pub fn do_join_groups(k: &mut Kernel, c: &MapContext<'_>) {
         return;
     }
     for looped in program_order(k) {
-        if let Some(count) = k.attrs[looped].looped.and_then(|l| groups(k, looped, l)) {
+        if let Some(count) = k.attrs[looped].looped.and_then(|l| groups(k, looped, l, c.ways)) {
             let loads = pieces(k, looped, count);
             if has_operands(k, looped, &loads) {
                 join(k, looped, count, &loads);
@@ -48,7 +53,7 @@ pub fn do_join_groups(k: &mut Kernel, c: &MapContext<'_>) {
 }
 
 /// The groups of an iteration, if a loop is made of shallow products of converted weights.
-fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping) -> Option<u32> {
+fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping, ways: Ways) -> Option<u32> {
     let fits = mapping.producers.is_some_and(|p| p > 0) && mapping.pipeline == Depth::Fit;
     if !fits || !matches!(k.insts[looped].op, Op::For) || k.attrs[looped].persistent {
         return None;
@@ -73,7 +78,25 @@ fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping) -> Option<u32> {
     let count = depth.filter(|&d| d < SHALLOW && d > 0 && DEPTH.is_multiple_of(d)).map(|d| DEPTH / d)?;
     let &[low, high, step] = k.args(looped).get(..3)? else { return None };
     let counts = k.int_const(low) == Some(0) && k.int_const(step) == Some(1);
-    (counts && is_multiple(k, high, count.into())).then_some(count)
+    let twice = k.blocks[body].insts.iter().any(|&i| fills_box(k, i, 2 * count, ways));
+    let whole = |&n: &u32| counts && is_multiple(k, high, n.into());
+    [2 * count, count].into_iter().filter(|&n| n == count || twice).find(whole)
+}
+
+/// Whether an instruction loads scales of rows, of which so many groups, but not half of them, are a row of a tensor copy's box.
+fn fills_box(k: &Kernel, load: Inst, count: u32, ways: Ways) -> bool {
+    if !matches!(k.insts[load].op, Op::Load) || !ways.smem_staging || array(k, load).way != Way::Fit {
+        return false;
+    }
+    let ty = k.ty(k.result(load));
+    let is_column = ty.shape().and_then(|s| s.extents()).is_some_and(|e| e.len() == 2 && e[1] == 1);
+    let view = k.args(load)[0];
+    let reached = |w: Window| w.tensor_refused(k, ways).is_none();
+    is_column
+        && ty.elem().bits() >= HALF_BITS
+        && count * ty.elem().bits() == LEAST_COPY_BITS
+        && unit_dim(k, view) == Some(1)
+        && Window::of(k, view).is_some_and(reached)
 }
 
 /// A load of which each iteration takes the next piece along a dimension, from an element on.
