@@ -148,3 +148,45 @@ fn iterations_follow_each_other() {
         assert!(!changes("unrolled-loads", looped, &body), "{looped} {body}");
     }
 }
+
+/// Ends near the greatest integer, and numbers that come past the end: an iteration that is not meant changes nothing, reads nothing and
+/// ends the loop.
+#[test]
+fn ends_are_where_they_are() {
+    let text = |looped: &str| {
+        format!(
+            "kernel count(s: ptr<i32>, ids: ptr<i32>, y: ptr<i32>, n: i32) {{
+                grid 1
+                gs = view s : i32[2]  gi = view ids : i32[8] fill 3  gy = view y : i32[1]
+                lo = load gs[0] : i32
+                hi = load gs[1] : i32
+                sum = for t in lo..hi{looped} carry v = n {{ yield v + (load gi[t] : i32) + 1 }}
+                store gy[0], full sum : i32[1]
+            }}
+            mapping count {{ kernel: warps 1 }}"
+        )
+    };
+    for (looped, ends) in [
+        ("", "2147483640,2147483647"),
+        ("", "7,-3"),
+        ("", "-4,9"),
+        (" step 500000000", "-2000000000,1900000000"),
+    ] {
+        let data = format!("s=list:{ends} ids=ints:0..9");
+        check(&text(looped), &[("n", 2)], &[&data]);
+    }
+}
+
+/// Values of which none can be kept by a select.
+#[test]
+fn iterations_that_may_not_run_once_more_do_not() {
+    let any = "kernel any(s: ptr<i32>, x: ptr<f32>, y: ptr<f32>, n: i32) {
+        grid 1
+        gs = view s : i32[1]  gx = view x : f32[8, 64]  gy = view y : f32[1, 64]
+        hi = min(load gs[0] : i32, 8)
+        found = for t in 0..hi carry v = full false : bool[1, 64] { yield v | ((load gx[t, 0] : f32[1, 64]) > 0.5) }
+        store gy[0, 0], cast(found, f32)
+    }
+    mapping any { kernel: warps 1 }";
+    check(any, &[("n", 2)], &["s=list:5"]);
+}

@@ -179,7 +179,7 @@ fn converted() -> Module {
     });
     let (kernel, _) = text.split_once("mapping gemm").unwrap_or_else(|| panic!("no mapping"));
     let mapping =
-        "BM = 128, BN = 128, BK = 64 for t: pipeline 3, producers 1, consumers 2 kernel: persistent";
+        "BM = 128, BN = 256, BK = 64 for t: pipeline fit, producers 1, consumers 4 kernel: persistent";
     parse(&format!("{kernel}mapping gemm {{ {mapping} }}"))
 }
 
@@ -192,7 +192,7 @@ fn operands_that_threads_compute_keep_the_protocol() {
         let made = make_as(&module, &[], &bump, overlaps);
         let operand = made.schedule.rings.values().find(|r| r.fill == RingFill::Operand);
         let operand = operand.unwrap_or_else(|| panic!("no operand has a ring"));
-        assert_eq!((operand.least, operand.blocks.len()), if overlaps { (2, 3) } else { (1, 1) });
+        assert_eq!((operand.least, operand.blocks.len()), if overlaps { (2, 2) } else { (1, 1) });
         made.sweep("converted");
     }
 }

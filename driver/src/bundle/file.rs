@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use warplift_ir::manifest::{MANIFEST_VERSION, Manifest};
 
 /// The version of the format. The first change after a release raises it.
-pub const BUNDLE_VERSION: u32 = 1;
+pub const BUNDLE_VERSION: u32 = 2;
 
 const MAGIC: &str = "warplift-bundle ";
 

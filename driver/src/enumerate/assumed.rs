@@ -13,7 +13,7 @@ use crate::problem::Sizes;
 use std::collections::BTreeMap;
 use warplift_ir::manifest::Expr;
 use warplift_ir::tile::{Assumption, Inst, Kernel, Op, ParamData, Promise};
-use warplift_isel::facts::launch_expr;
+use warplift_isel::facts::{is_multiple, launch_expr};
 
 /// Bytes of the widest access.
 const WIDEST: u64 = 16;
@@ -35,7 +35,7 @@ fn numbers(kernel: &Kernel, sizes: &Sizes, grants: &Grants) -> BTreeMap<String, 
     let mut found = BTreeMap::new();
     for inst in kernel.insts.keys() {
         let Some(wanted) = wanted(kernel, inst, grants) else { continue };
-        for name in between_rows(kernel, inst) {
+        for name in between_rows(kernel, inst, wanted) {
             let Some(multiple) = multiple(kernel, &name, sizes, wanted) else { continue };
             if grants.tells(&name) {
                 let known: &mut i64 = found.entry(name).or_insert(multiple);
@@ -55,14 +55,17 @@ fn wanted(kernel: &Kernel, view: Inst, grants: &Grants) -> Option<i64> {
     Some((8 * bytes / bits).max(1) as i64).filter(|&elements| elements > 1)
 }
 
-/// The integer arguments that the distance between a view's rows depends on.
-fn between_rows(kernel: &Kernel, view: Inst) -> Vec<String> {
+/// The integer arguments that the distances between a view's rows depend on, where these are not known to be multiples of `wanted` elements.
+fn between_rows(kernel: &Kernel, view: Inst, wanted: i64) -> Vec<String> {
     let args = &kernel.args(view)[1..];
     let distances = match kernel.insts[view].op {
         Op::View { strided: true, .. } => &args[args.len() / 2..],
-        _ => args.get(1..).unwrap_or_default(),
+        // All other distances are multiples of the last extent.
+        _ if args.len() > 1 => &args[args.len() - 1..],
+        _ => &[],
     };
-    let exprs = distances.iter().filter_map(|&v| launch_expr(kernel, v));
+    let distances = distances.iter().filter(|&&v| !is_multiple(kernel, v, wanted));
+    let exprs = distances.filter_map(|&v| launch_expr(kernel, v));
     let names = exprs.flat_map(|e| {
         let own = |p: &&ParamData| mentions(&e, &p.name);
         kernel.params.iter().filter(own).map(|p| p.name.clone()).collect::<Vec<_>>()
@@ -115,6 +118,14 @@ mod tests {
         // Arrays that begin anywhere gain nothing by their rows.
         assert_eq!(told(&any, &[("m", 512), ("n", 64), ("k", 64)], &["c"]), "c align 16, n % 8");
         assert_eq!(told(&any, &[("m", 512), ("n", 64), ("k", 64)], &[]), "");
+    }
+
+    /// The last extent says how far apart rows are: kernels are made for any number of heads and keys.
+    #[test]
+    fn other_extents_are_not_assumed() {
+        let attention = find("attention").unwrap().parse().unwrap().kernels.remove(0);
+        let sizes = [("batch", 4), ("heads", 16), ("queries", 4096), ("keys", 4096)];
+        assert_eq!(told(&attention, &sizes, &[]), "");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::told::Told;
 use super::{Candidate, Chosen, climb, has, is_packed, promises, rough, slowed};
 use crate::predict::{Launch, compile_and_predict};
 use crate::problem::Sizes;
-use crate::{CompileError, Limits, Options};
+use crate::{CompileError, Compiled, Limits, Options};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warplift_ir::target::Target;
@@ -28,6 +28,17 @@ const ATTEMPTS: usize = 2;
 /// updates, but not what blocks wait for each other's counts: a semaphore was measured to cost a decode kernel 4.4 us at
 /// 60 MB of weights, 7% of its time.
 pub(super) const GAIN: f64 = 0.03;
+
+/// What spilling costs: a product of 208 accumulators was measured to take so many times as long.
+const SPILLING: f64 = 7.8;
+
+/// Whether the blocks that a mapping wants beside each other have fewer registers than they need. ptxas keeps to the share, and
+/// spills.
+fn shares_too_few(compiled: &Compiled, mapping: &Mapping, target: &Target) -> bool {
+    let threads = compiled.manifest.block * mapping.whole.resident.max(1);
+    let needed = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or_default();
+    mapping.whole.resident > 1 && needed > target.entry_registers(threads)
+}
 
 /// A mapping that may be compiled.
 pub(super) struct Proposal {
@@ -164,6 +175,7 @@ impl Found {
             Some(p) => (slowed(p, kernel, mapping, target, sizes), p.block * f64::from(p.waves)),
             None => (rough::predict(kernel, mapping, &compiled, target, sizes), 0.0),
         };
+        let cycles = if shares_too_few(&compiled, mapping, target) { SPILLING * cycles } else { cycles };
         self.ranks.push(cycles + rough::second(busy, rough::moved(kernel, mapping, target, sizes), target));
         self.candidates.push(Candidate { mapping: mapping.clone(), compiled, cycles, prediction });
     }
@@ -171,6 +183,32 @@ impl Found {
     /// The place of the best one.
     fn first(&self) -> Option<usize> {
         (0..self.ranks.len()).min_by(|&a, &b| self.ranks[a].total_cmp(&self.ranks[b]))
+    }
+
+    /// Where nothing compiles: halves what the first proposal's tunables say, until something does.
+    fn shrink(
+        &mut self,
+        kernel: &Kernel,
+        proposals: &[Proposal],
+        (launch, target): (Launch<'_>, &Target),
+        options: &Options,
+        bounds: Bounds<'_>,
+        start: Instant,
+    ) {
+        let Some(mut mapping) = proposals.first().map(|p| p.mapping.clone()) else { return };
+        while self.candidates.is_empty() && !bounds.are_over(start) {
+            let smaller = climb::halved(kernel, &mapping);
+            if smaller == mapping {
+                return;
+            }
+            mapping = smaller;
+            let legal =
+                has(&mapping, bounds.defines) && promises::is_legal(kernel, &mapping, launch.sizes, target);
+            if legal && proposals.iter().all(|p| p.mapping != mapping) {
+                let proposal = Proposal { mapping: mapping.clone(), floor: 0.0, form: None };
+                self.add(kernel, &proposal, (launch, target), options, bounds.walks);
+            }
+        }
     }
 
     /// Goes on from the best one, as long as a neighbour is better.
@@ -272,6 +310,9 @@ pub(super) fn among(
         } else {
             found.add(kernel, proposal, (launch, target), options, bounds.walks);
         }
+    }
+    if found.candidates.is_empty() && bounds.pruned {
+        found.shrink(kernel, proposals, (launch, target), options, bounds, start);
     }
     if bounds.climbs {
         found.climb(kernel, (launch, target), options, bounds, start);

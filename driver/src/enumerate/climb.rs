@@ -161,6 +161,17 @@ fn values_beside(kernel: &Kernel, mapping: &Mapping, tunable: Tunable) -> Vec<Ma
     beside.into_iter().map(with).collect()
 }
 
+/// A mapping with half of what its tunables say, as near as their domains come to it.
+pub(super) fn halved(kernel: &Kernel, mapping: &Mapping) -> Mapping {
+    let mut other = mapping.clone();
+    for data in settable(kernel).into_iter().map(|t| &kernel.tunables[t]) {
+        let own = mapping.value_of(data);
+        let less = data.domain.nearest((own / 2).max(1));
+        propose::set(&mut other, &[(data.name.clone(), less.min(own))]);
+    }
+    other
+}
+
 /// The loops' rows through a ring, if there is a loop that has loads.
 fn staged(kernel: &Kernel, mapping: &Mapping) -> Option<Mapping> {
     let piped = mapping.loops.iter().any(|l| l.1.pipeline != Depth::default());

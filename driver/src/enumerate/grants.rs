@@ -21,7 +21,8 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// What these mappings ask for: their author has granted it.
+    /// What these mappings ask of arrays: their author has granted it. What they assume of integers says for which launches they
+    /// are, and nothing of the launches of other mappings.
     pub fn of<'m>(mappings: impl IntoIterator<Item = &'m Mapping>) -> Self {
         let mut grants = Self::default();
         for mapping in mappings {
@@ -29,9 +30,8 @@ impl Grants {
                 grants.add(name, array.way == Way::Packed, array.before_wait);
             }
             for (name, promise) in &mapping.promises {
-                match promise {
-                    Promise::Align(bytes) => grants.align(name, *bytes),
-                    Promise::Number(_) => grants.tell([name.as_str()]),
+                if let Promise::Align(bytes) = promise {
+                    grants.align(name, *bytes);
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! Loops whose trips memory decides run several iterations at once, so that their loads are in flight together.
 //!
 //! ```text
-//!  for t in lo..hi carry s {          for t in lo..hi step 8 carry s {
-//!    c = load ids[t]                    c0 = load ids[t]     c1 = load ids[t + 1]                  ..
-//!    yield s + load x[c, 0]      ─►     x0 = load x[c0, 0]   x1 = load x[c1, 0] where 1 < hi - t   ..
-//!                                       s1 = s + x0          s2 = select(1 < hi - t, s1 + x1, s1)  ..
+//!  for t in lo..hi carry s {          for u in 0..hi-lo step 8 carry s {
+//!    c = load ids[t]                    c0 = load ids[lo+u]  c1 = load ids[lo+u+1]                   ..
+//!    yield s + load x[c, 0]      ─►     x0 = load x[c0, 0]   x1 = load x[c1, 0] where 1 < hi-lo-u    ..
+//!                                       s1 = s + x0          s2 = select(1 < hi-lo-u, s1 + x1, s1)   ..
 //!                                       yield s8
 //! ```
 //!
@@ -28,6 +28,9 @@ use warplift_ir::types::Elem;
 const TIMES: u32 = 8;
 /// The same where each takes a tile of places: many rows have one, and four at once lost 37% there.
 const TIMES_OF_TILES: u32 = 2;
+/// Numbers between iterations of the written loop at most. A loop over 2^31 numbers and more ends at 2^31 - 1 of them: it has too many
+/// iterations to come there.
+const STRIDE: f64 = 65536.0;
 /// Words of all iterations' loads that a thread holds at most.
 const WORDS: u32 = 32;
 
@@ -39,7 +42,8 @@ pub fn do_unroll_loads(k: &mut Kernel, mapping: &Mapping, ways: Ways) {
     let threads = mapping.whole.warps.map_or(WARPGROUP_THREADS, |w| WARP * w);
     for looped in program_order(k).into_iter().filter(|&i| is_open_ended(k, i)).collect::<Vec<_>>() {
         let times = times(k, looped, threads);
-        if times > 1 && is_repeatable(k, looped) {
+        let stride = constant(k, k.args(looped)[2]).map_or(0.0, |step| step * f64::from(times));
+        if times > 1 && (1.0..=STRIDE).contains(&stride) && is_repeatable(k, looped) {
             repeat(k, looped, times);
         }
     }
@@ -83,9 +87,23 @@ fn is_repeatable(k: &Kernel, looped: Inst) -> bool {
     let own = &k.blocks[body(k, looped)].insts;
     let written = written(k);
     let early = early(k, looped);
-    let step = constant(k, k.args(looped)[2]).is_some_and(|s| s > 0.0);
     let moves = own.iter().any(|i| k.insts[*i].op.is_read() && early.contains(i));
-    step && moves && own.iter().rev().skip(1).all(|&i| is_harmless(k, i, &written))
+    // What a view made in an iteration past the end spans is not known to be anything.
+    let made = |d: Inst| own.contains(&d);
+    let reads = |&v: &Value| k.def(v).is_some_and(|d| made(d) && k.insts[d].op.is_read());
+    let fixed = |&i: &Inst| !ancestors(k, k.args(i)[0], made).iter().any(reads);
+    let held = k.blocks[body(k, looped)].params[1..].iter().all(|&v| is_selectable(k.ty(v)));
+    moves
+        && held
+        && own.iter().filter(|&&i| k.insts[i].op.is_read()).all(fixed)
+        && own.iter().rev().skip(1).all(|&i| is_harmless(k, i, &written))
+}
+
+/// Whether the old value may stay by a `select`.
+fn is_selectable(ty: Type) -> bool {
+    let elem = ty.elem();
+    let whole = if elem.is_float() { elem.bits() >= 16 } else { elem.bits() == 32 };
+    !matches!(ty, Type::Tile(..)) || (whole && elem.bits() <= 32)
 }
 
 /// Whether an instruction may run once more.
@@ -135,9 +153,13 @@ fn repeat(k: &mut Kernel, looped: Inst, times: u32) {
     let (loads, rest): (Vec<Inst>, Vec<Inst>) = own.iter().partition(|i| early.contains(i));
     let params = k.blocks[block].params.to_vec();
     let step = constant(k, k.args(looped)[2]).unwrap_or(1.0) as i64;
+    let low = k.args(looped)[0];
+    let (count, bounds) = bounds(k, looped, step * i64::from(times));
+    k.set_args(looped, &bounds);
     let mut c = Cursor::at_end(k, block);
-    let mut ahead: Vec<Iteration> =
-        (0..times).map(|n| Iteration::begin(&mut c, (params[0], looped), step * i64::from(n))).collect();
+    let first = c.op(BinOp::Add, low, params[0]);
+    let begin = |n| Iteration::begin(&mut c, [params[0], first, count], step * i64::from(n));
+    let mut ahead: Vec<Iteration> = (0..times).map(begin).collect();
     for it in &mut ahead {
         loads.iter().for_each(|&i| it.add(&mut c, i));
     }
@@ -149,10 +171,23 @@ fn repeat(k: &mut Kernel, looped: Inst, times: u32) {
     }
     c.keep(end);
     c.k.set_args(end, &held);
-    let stride = Cursor::before(k, looped, |c| c.int(step * i64::from(times)));
+}
+
+/// The numbers that a loop goes through, and its operands, where it counts these from nought: its own end may be too near the greatest integer
+/// to count beyond it.
+fn bounds(k: &mut Kernel, looped: Inst, stride: i64) -> (Value, Vec<Value>) {
     let mut args = k.args(looped).to_vec();
-    args[2] = stride;
-    k.set_args(looped, &args);
+    let (low, high) = (args[0], args[1]);
+    let made = Cursor::before(k, looped, |c| {
+        let (none, most, stride) = (c.int(0), c.int(i64::from(i32::MAX)), c.int(stride));
+        let some = c.compare(CmpOp::Gt, high, low);
+        let all = c.op(BinOp::Sub, high, low);
+        let wraps = c.compare(CmpOp::Lt, all, none);
+        let all = c.select(wraps, most, all);
+        [none, c.select(some, all, none), stride]
+    });
+    args[..3].copy_from_slice(&made);
+    (made[1], args)
 }
 
 /// One of the iterations that run at once.
@@ -164,17 +199,17 @@ struct Iteration {
 }
 
 impl Iteration {
-    /// The one so many numbers behind the loop's counter. Ends that are 2^31 numbers away are never come to.
-    fn begin(c: &mut Cursor<'_>, (counter, looped): (Value, Inst), behind: i64) -> Self {
+    /// The one so many numbers behind the first. `counter` counts from nought what `first` counts from the loop's own start.
+    fn begin(c: &mut Cursor<'_>, [counter, first, count]: [Value; 3], behind: i64) -> Self {
         if behind == 0 {
-            return Self { known: FxHashMap::default(), runs: None };
+            return Self { known: [(counter, first)].into_iter().collect(), runs: None };
         }
-        let number = c.with(BinOp::Add, counter, behind);
-        let high = c.k.args(looped)[1];
-        let left = c.op(BinOp::Sub, high, counter);
+        let number = c.with(BinOp::Add, first, behind);
+        let left = c.op(BinOp::Sub, count, counter);
         let distance = c.int(behind);
         let runs = c.compare(CmpOp::Gt, left, distance);
-        Self { known: [(counter, number)].into_iter().collect(), runs: Some(runs) }
+        // The first iteration keeps the body's instructions, which then name `first`.
+        Self { known: [(counter, number), (first, number)].into_iter().collect(), runs: Some(runs) }
     }
 
     /// Appends an instruction of the body. The first iteration keeps it.

@@ -67,9 +67,6 @@ pub fn do_expand_roles<'a>(
         return Err(SchedError::Threads { threads, most: target.block_threads });
     }
     let (high, low, split) = budgets(warps, schedule.producer, target);
-    // Blocks that the mapping wants beside each other share out the registers: ptxas takes no more than that and spills.
-    let share = target.entry_registers(threads * program.launch.resident.max(1));
-    let high = if schedule.producer { high } else { high.min(share) };
     let (mut launch, parts) = multicast::part_maps(program, schedule);
     // A mapping that allows early reads matters only if something is read early.
     let hoisted = hoisted_before_wait(program);

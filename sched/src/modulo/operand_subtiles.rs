@@ -42,7 +42,7 @@ fn cut(func: &mut Func<'_>, block: Block, buffer: Buffer, sunk: impl Fn(Buffer) 
     let parts: Vec<Vec<Inst>> = parts.chunks(SIDE_BY_SIDE).map(|p| by_level(func, &p.concat())).collect();
     let (until, behind) = list.split_at(list.iter().position(|&i| i == last).map_or(list.len(), |n| n + 1));
     let kept = until.iter().filter(|i| !members.contains(i) && !stores.contains(i));
-    let moves = |i: &&Inst| loads_from(func, **i).is_some_and(&sunk) && is_read_in(func, **i, &parts);
+    let moves = |i: &&Inst| loads_from(func, **i).is_some_and(&sunk) && is_read_only_in(func, **i, &parts);
     let (loads, kept): (Vec<Inst>, Vec<Inst>) = kept.partition(moves);
     let mut order = kept;
     // What the next part loads is on its way while this one is computed.
@@ -77,11 +77,11 @@ fn part(cut: &mut Cut<'_, '_>, store: Inst) -> Vec<Inst> {
         let regs = cut.func.ty(picked).regs().max(1) as u16;
         let sources = (0..regs).map(|r| cut.source(picked, r)).collect();
         let (value, map) = cut.operand(sources);
-        let value = if map == IndexMap::EACH && cut.func.ty(value) == cut.func.ty(picked) {
-            value
-        } else {
-            let ty = cut.func.ty(picked);
-            cut.push(NewInst::new(Opcode::Slice, &[value], &[ty]).maps([map].into_iter().collect()))
+        let ty = cut.func.ty(picked);
+        let value = match map {
+            IndexMap::EACH | IndexMap::Whole if cut.func.ty(value) == ty => value,
+            IndexMap::Whole => cut.push(NewInst::new(Opcode::Join, &[value], &[ty])),
+            map => cut.push(NewInst::new(Opcode::Slice, &[value], &[ty]).maps([map].into_iter().collect())),
         };
         let args: Vec<Value> = args.iter().map(|&v| if v == picked { value } else { v }).collect();
         cut.func.set_args(store, &args);
@@ -122,8 +122,16 @@ fn loads_from(func: &Func<'_>, inst: Inst) -> Option<Buffer> {
     }
 }
 
-/// Whether these parts alone read an instruction's results, and one of them does.
+/// Whether one of these parts reads an instruction's results.
 fn is_read_in(func: &Func<'_>, inst: Inst, parts: &[Vec<Inst>]) -> bool {
-    let mut users = func.insts[inst].results.iter().flat_map(|&r| func.users(r)).peekable();
-    users.peek().is_some() && users.any(|i| parts.iter().any(|p| p.contains(&i)))
+    users(func, inst).any(|i| parts.iter().any(|p| p.contains(&i)))
+}
+
+/// Whether these parts alone read an instruction's results, and one of them does.
+fn is_read_only_in(func: &Func<'_>, inst: Inst, parts: &[Vec<Inst>]) -> bool {
+    is_read_in(func, inst, parts) && users(func, inst).all(|i| parts.iter().any(|p| p.contains(&i)))
+}
+
+fn users<'f>(func: &'f Func<'_>, inst: Inst) -> impl Iterator<Item = Inst> + 'f {
+    func.insts[inst].results.iter().flat_map(|&r| func.users(r))
 }

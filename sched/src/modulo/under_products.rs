@@ -61,8 +61,19 @@ fn is_end(body: &Body, node: usize, products: &[usize]) -> bool {
     body.closed.iter().any(|c| c.1 == node && products.contains(&c.0))
 }
 
-/// Moves the work on computed operands behind the last product that an iteration begins.
+/// Moves the work on computed operands behind the last product that an iteration begins, unless readers of one stage of a ring come
+/// apart (a wait for two operands, of which a product reads one) or registers run short.
 pub(super) fn do_under_products(found: &mut Found) {
+    let before = found.clone();
+    move_under(found);
+    let together = |&(a, b): &(usize, usize)| found.stage(a) == found.stage(b);
+    let whole = found.body.closed.iter().chain(&found.body.same_stage).all(together);
+    if !whole || found.registers() > before.registers().max(found.body.registers) {
+        *found = before;
+    }
+}
+
+fn move_under(found: &mut Found) {
     let all = found.body.computed.iter().filter_map(|c| Some((&c.nodes, moves(c, found)?)));
     let all: Vec<(Vec<usize>, bool)> = all.map(|(nodes, earlier)| (nodes.clone(), earlier)).collect();
     let moved: FxHashSet<usize> = all.iter().flat_map(|a| &a.0).copied().collect();
