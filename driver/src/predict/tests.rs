@@ -475,6 +475,7 @@ fn warpgroups_wait_for_each_other_at_barriers() {
     };
     assert!((0.9..1.1).contains(&(of(4) / 419_000.0)), "{}", of(4));
     assert!(of(4) > 1.25 * of(2), "{} {}", of(4), of(2));
+    // On an H200 238.0 us without rings, 221.0 with.
     let with_rings = predicted_with(&text(4), "m=4096,n=4096,k=4096", None).cycles;
-    assert!(with_rings < 0.8 * of(4), "{with_rings}");
+    assert!(with_rings < 0.93 * of(4), "{with_rings}");
 }
