@@ -139,9 +139,7 @@ fn iterations_follow_each_other() {
         // Each load waits for the iteration before, or none is there.
         (
             "if n > 0",
-            format!(
-                "r, w = for t in 0..hi carry r0 = i, s = zero {{ c = load gn[r0] : i32  yield c, s + cast(c, f32) }}  yield w }} else {{ yield zero"
-            ),
+            "r, w = for t in 0..hi carry r0 = i, s = zero { c = load gn[r0] : i32  yield c, s + cast(c, f32) }  yield w } else { yield zero".to_owned(),
         ),
         (EACH, "yield s + cast(t, f32)".to_owned()),
     ] {

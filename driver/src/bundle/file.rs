@@ -171,7 +171,9 @@ mod tests {
         };
         assert!(refused(&with(bytes.len() - 1, b'!')).contains("its code is not what was written"));
         assert!(refused(&with(0, b'W')).contains("is no bundle"));
-        assert!(refused(&with(MAGIC.len(), b'9')).contains(&format!("version 9, this reads {BUNDLE_VERSION}")));
+        assert!(
+            refused(&with(MAGIC.len(), b'9')).contains(&format!("version 9, this reads {BUNDLE_VERSION}"))
+        );
         assert!(refused(&[&bytes[..], b"x"].concat()).contains("bytes follow"));
         let named = b"\"entry\":1";
         let at = bytes.windows(named.len()).position(|w| w == named).unwrap();

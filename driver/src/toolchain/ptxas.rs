@@ -60,14 +60,18 @@ pub struct Warning {
     pub text: String,
 }
 
+/// Bytes that are spilled of one register, stored and loaded.
+const ONE_REGISTER: u32 = 8;
+
 impl Assembled {
-    /// What makes right code slow: products that are serialized, registers that are spilled.
+    /// What makes right code slow: products that are serialized, registers that are spilled. One register, stored and loaded
+    /// once, does not: a layer norm with that took 43.6 us where the next mapping took 56.2.
     pub fn slowdown(&self) -> Option<String> {
         let serialized = self.warnings.iter().find(|w| w.code.starts_with("C75"));
         let spilled = self.spills.0 + self.spills.1;
         match serialized {
             Some(warning) => Some(format!("ptxas serializes products ({})", warning.code)),
-            None => (spilled > 0).then(|| format!("ptxas spills {spilled} bytes")),
+            None => (spilled > ONE_REGISTER).then(|| format!("ptxas spills {spilled} bytes")),
         }
     }
 }
