@@ -38,14 +38,19 @@ impl Promise {
         }
     }
 
-    /// Facts and the promise together; `None` if no argument obeys both.
+    /// Facts and the promise together; `None` if no argument obeys both, or nothing can be a multiple of it.
     pub(super) fn with(&self, facts: Facts) -> Option<Facts> {
         match *self {
-            Self::Align(align) => Some(Facts { align: facts.align.max(align), ..facts }),
+            Self::Align(align) => {
+                align.is_power_of_two().then_some(Facts { align: facts.align.max(align), ..facts })
+            }
             Self::Number(Assumption { multiple, min, max }) => {
                 let (min, max) = (min.max(facts.min), max.min(facts.max));
-                let multiple = least_multiple(facts.multiple, multiple)?;
-                (min <= max).then_some(Facts { multiple, min, max, ..facts })
+                let multiple =
+                    Some(multiple).filter(|&m| m > 0).and_then(|m| least_multiple(facts.multiple, m))?;
+                let wide = [min, max, multiple].map(i128::from);
+                let first = wide[0] + (-wide[0]).rem_euclid(wide[2]);
+                (first <= wide[1]).then_some(Facts { multiple, min, max, ..facts })
             }
         }
     }
@@ -119,6 +124,21 @@ mod tests {
         assert_eq!((weaker.params[0].facts.align, weaker.params[3].facts.max), (4, 64));
     }
 
+    /// A frontend builds mappings without the parser.
+    #[test]
+    fn numbers_that_nothing_is_a_multiple_of_are_refused() {
+        use crate::tile::{Assumption, Promise};
+        let module = parse_file(&format!("{KERNEL}mapping f {{ assume k % 6 }}"), "").unwrap();
+        for multiple in [0, -8] {
+            let mut mapping = module.mappings[0].clone();
+            mapping.promises[0].1 = Promise::Number(Assumption { multiple, ..Assumption::default() });
+            assert!(verify_mapping(&module.kernels[0], &mapping, &SM90A).is_err(), "{multiple}");
+        }
+        let mut mapping = module.mappings[0].clone();
+        mapping.promises[0] = ("a".to_owned(), Promise::Align(12));
+        assert!(verify_mapping(&module.kernels[0], &mapping, &SM90A).is_err());
+    }
+
     #[test]
     fn what_cannot_be_assumed_is_refused_with_the_reason() {
         for (items, why) in [
@@ -128,6 +148,8 @@ mod tests {
             ("assume s % 8", "`s` is f32"),
             ("assume n in 65..80", "contradicts the facts of `n`"),
             ("assume k % 9223372036854775807", "contradicts the facts of `k`"),
+            ("assume k % 48 in 1..=47", "contradicts the facts of `k`"),
+            ("assume n % 128", "contradicts the facts of `n`"),
             ("assume a align 12", "12 is no power of two"),
             ("assume k", "expected `% 8` or `in 0..64`"),
             ("assume k % 8, assume k in 0..9", "`k` is mapped already"),
