@@ -98,7 +98,10 @@ impl Explained {
                 RingFill::CpAsync => "copies of the threads".to_owned(),
                 RingFill::NextTileByThreads => "drawn from a counter by a thread".to_owned(),
                 RingFill::NextTile => format!("drawn from a counter, barriers at {}", self.smem.barriers[r]),
-                RingFill::Handoff | RingFill::Operand | RingFill::Helper | RingFill::TileInfo => {
+                RingFill::Operand => {
+                    format!("computed by the threads, barriers at {}", self.smem.barriers[r])
+                }
+                RingFill::Handoff | RingFill::Helper | RingFill::TileInfo => {
                     format!("handed on, barriers at {}", self.smem.barriers[r])
                 }
             };

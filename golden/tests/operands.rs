@@ -327,27 +327,34 @@ fn what_stays_is_shown_once() {
     assert_eq!(meets(&made.ptx[head..product]), [false; 2], "in it, before its first product");
 }
 
+/// A product whose right operand threads convert.
+const CONVERTED: &str = "
+    kernel product(a: ptr<f16> align 16, b: ptr<i8> align 16, c: ptr<f16> align 16, m: i32, n: i32 % 16, k: i32 % 16) {
+        tunable BM = 64, BN = 96, BK = 64
+        grid cdiv(m, BM), cdiv(n, BN)
+        ga = view a : f16[m, k]
+        gb = view b : i8[n, k]
+        gc = view c : f16[m, n]
+        i, j = block_index
+        zero = full 0.0 : f32[BM, BN]
+        acc = for t in 0..cdiv(k, BK) carry x = zero {
+            ta = load ga[i*BM, t*BK] : f16[BM, BK]
+            tb = cast(load gb[j*BN, t*BK] : i8[BN, BK], f16)
+            yield mma x, ta, trans(tb)
+        }
+        store gc[i*BM, j*BN], cast(acc * 0.25, f16)
+    }";
+
 /// A right operand that threads convert has a ring, and is converted for the next iteration while products run.
 #[test]
 fn operands_that_threads_compute_have_a_ring() {
-    let text = "
-        kernel product(a: ptr<i8> align 16, b: ptr<i8> align 16, c: ptr<f16> align 16, m: i32, n: i32 % 16, k: i32 % 16) {
-            tunable BM = 128, BN = 256, BK = 64
-            grid cdiv(m, BM), cdiv(n, BN)
-            ga = view a : i8[m, k]
-            gb = view b : i8[n, k]
-            gc = view c : f16[m, n]
-            i, j = block_index
-            zero = full 0.0 : f32[BM, BN]
-            acc = for t in 0..cdiv(k, BK) carry x = zero {
-                ta = cast(load ga[i*BM, t*BK] : i8[BM, BK], f16)
-                tb = cast(load gb[j*BN, t*BK] : i8[BN, BK], f16)
-                yield mma x, ta, trans(tb)
-            }
-            store gc[i*BM, j*BN], cast(acc * 0.25, f16)
-        }";
-    let words = "for t: pipeline fit, producers 1, consumers 4 kernel: persistent";
-    let kernel = parsed(text, &[], words);
+    let both = [
+        ("a: ptr<f16>", "a: ptr<i8>"),
+        ("view a : f16", "view a : i8"),
+        ("load ga[i*BM, t*BK] : f16[BM, BK]", "cast(load ga[i*BM, t*BK] : i8[BM, BK], f16)"),
+    ];
+    let words = "BM = 128, BN = 256 for t: pipeline fit, producers 1, consumers 4 kernel: persistent";
+    let kernel = parsed(CONVERTED, &both, words);
     let explained = compiled(&kernel).explained;
     let ring = explained.schedule.rings.values().find(|r| r.fill == RingFill::Operand);
     assert_eq!(ring.map(|r| r.least), Some(2), "it is not filled an iteration ahead");
@@ -360,25 +367,11 @@ fn operands_that_threads_compute_have_a_ring() {
 /// may not move ahead without the other.
 #[test]
 fn operands_of_one_wait_stay_together() {
-    let text = "
-        kernel product(a: ptr<f16> align 16, b: ptr<i8> align 16, c: ptr<f16> align 16, m: i32, n: i32 % 16, k: i32 % 16) {
-            tunable BM = 64, BN = 96, BK = 64
-            grid cdiv(m, BM), cdiv(n, BN)
-            ga = view a : f16[m, k]
-            gb = view b : i8[n, k]
-            gc = view c : f16[m, n]
-            i, j = block_index
-            zero = full 0.0 : f32[BM, BN]
-            acc = for t in 0..cdiv(k, BK) carry x = zero {
-                yield mma x, load ga[i*BM, t*BK] : f16[BM, BK], trans(cast(load gb[j*BN, t*BK] : i8[BN, BK], f16))
-            }
-            store gc[i*BM, j*BN], cast(acc, f16)
-        }";
     let sizes = [[64, 96, 64], [100, 112, 400], [70, 16, 0], [64, 96, 1040]];
     let sizes = sizes.map(|[m, n, k]| [("m", m), ("n", n), ("k", k)]);
     for consumers in 1..=2 {
         let words =
             format!("BM = {} for t: pipeline fit, producers 1, consumers {consumers}", 64 * consumers);
-        check(&parsed(text, &[], &words), &sizes.each_ref().map(|s| &s[..]), 1e-3);
+        check(&parsed(CONVERTED, &[], &words), &sizes.each_ref().map(|s| &s[..]), 1e-3);
     }
 }

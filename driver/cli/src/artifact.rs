@@ -95,7 +95,7 @@ fn first_clean<T>(
 ) -> Outcome<(usize, Vec<String>)> {
     let mut slow = Vec::new();
     for (n, candidate) in candidates.iter().enumerate().take(ASSEMBLED) {
-        match assemble(candidate)?.slowdown() {
+        match assemble(candidate)?.passed_over() {
             None => return Ok((n, slow)),
             Some(why) => slow.push(why),
         }

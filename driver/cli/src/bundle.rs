@@ -60,7 +60,7 @@ pub fn bundle(args: &BundleArgs, tools: &Tools) -> Outcome<()> {
     };
     let is_slow = |compiled: &Compiled| {
         let made = found.map(|tools| tools.ptxas(&compiled.ptx, &PtxasOptions::default()));
-        made.and_then(Result::ok).is_some_and(|made| made.slowdown().is_some())
+        made.and_then(Result::ok).is_some_and(|made| made.passed_over().is_some())
     };
     let bar = Bar::new(0, "samples");
     let progress = &mut |done, all| bar.set(done as u64, all as u64);

@@ -197,7 +197,7 @@ fn assembled(candidate: Candidate, tools: &Tools) -> Tried {
     let assembled = match tools.find() {
         Ok(found) if !STOP.load(Ordering::Relaxed) => found
             .ptxas(&candidate.compiled.ptx, &PtxasOptions::default())
-            .map(|made| made.slowdown())
+            .map(|made| made.passed_over())
             .map_err(|e| e.to_string()),
         _ => Ok(None),
     };

@@ -3,14 +3,15 @@
 //! choice.
 //!
 //! ```text
-//!  kernel, sizes ─► what they say of rows (assumed.rs) ─► product of loaded or ─ yes ─► all tiles x warpgroups x .., by estimate ─┐         forms.rs, beside.rs
-//!                   computed operands?                                                       │
-//!                   narrow weights? ────── yes ─► tiles x warpgroups x slices of the loop ───┤         converting.rs
-//!                        └─────────────── no ──► tiles of chained products, extents ────────┤         propose.rs, fitted.rs
-//!                                                                                            v
-//!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the whole launch ─► neighbours ─► pdl?
-//!                                               (roughly, where it cannot be walked; power: rough.rs)   climb.rs,  pdl.rs
-//!                                                                                                      whole_rows.rs
+//!  kernel, sizes ─► what sizes say of rows                                                            assumed.rs
+//!                        │
+//!                        ├─ product of loaded or computed operands ─► tiles x warpgroups x .., by estimate   forms.rs, beside.rs
+//!                        ├─ narrow weights ─────────────────────────► tiles x warpgroups x slices of a loop  converting.rs
+//!                        └─ else ───────────────────────────────────► chained products, extents of tiles     propose.rs, fitted.rs
+//!                                                                            │
+//!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the launch ─► neighbours ─► pdl?
+//!                                           (roughly, where it cannot be walked: rough.rs)     climb.rs,     pdl.rs
+//!                                                                                              whole_rows.rs
 //! ```
 //!
 //! The choice does not change the kernel's results: see `tiling`. It depends on nothing but its arguments, unless the

@@ -606,7 +606,8 @@ fn tiles_are_drawn_where_memory_decides_their_work() {
     assert_eq!(drawn("attention") + drawn("gemm"), 0);
 }
 
-/// Rows of 32,768 and 65,536 columns take most registers of a multiprocessor where they stay there: other ways are found.
+/// Rows of 32,768 and 65,536 columns take most registers of a multiprocessor where they stay there: other ways are found. The
+/// library's own mappings are at 1.00 to 1.21 of the floor, the greatest of them layer norm's of 65,536 columns.
 #[test]
 fn long_rows_are_chosen_other_ways() {
     let far = ["softmax", "rms_norm", "layer_norm"].iter().flat_map(|name| {

@@ -13,7 +13,7 @@ use crate::problem::behind;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{ArrayMapping, Inst, Kernel, KernelMapping, Mapping, Op, Way};
 
-/// Blocks beside each other at most: more were no faster.
+/// Blocks beside each other that are proposed at most: each step is a compile.
 const RESIDENT: u32 = 4;
 
 /// A tile that is loaded outside of loops.

@@ -9,9 +9,9 @@
 //! The threads that fill such a ring also read it, so they go through it twice: once as they store, and once as their
 //! products read. Overlapped iterations store as many stages ahead as the ring has.
 
-use crate::analysis::{Access, Graph, handoff};
+use crate::analysis::{Access, Graph, handoff, is_tile_loop};
 use crate::feature::Feature;
-use warplift_ir::machine::{Attr, Buffer, BufferKind, Func, Inst, Program};
+use warplift_ir::machine::{Buffer, BufferKind, Func, Program};
 use warplift_ir::target::{Opcode, Target};
 
 /// Bytes that are kept for barriers.
@@ -51,16 +51,11 @@ fn free_bytes(program: &Program<'_>, graph: &Graph, target: &Target) -> i64 {
         let fills = graph.accesses(func, b).iter().filter(|a| a.writes);
         fills
             .filter_map(|a| func.block_of(a.inst))
-            .any(|b| func.loop_of(b).is_some_and(|l| !is_over_tiles(func, l)))
+            .any(|b| func.loop_of(b).is_some_and(|l| !is_tile_loop(func, l)))
     };
     let stages = |b: Buffer| if program.buffers[b].kind.is_ring() && looped(b) { 2 } else { 1 };
     let taken = program.buffers.iter().map(|(b, d)| i64::from(d.stride()) * stages(b)).sum::<i64>();
     i64::from(target.shared_of_resident(program.launch.resident)) - BARRIERS - taken
-}
-
-/// Whether a loop goes over the tiles of a persistent kernel.
-fn is_over_tiles(func: &Func<'_>, looped: Inst) -> bool {
-    matches!(&func.insts[looped].attr, Attr::Loop(l) if l.persistent)
 }
 
 /// Whether threads store to a buffer in a loop that tensor copies feed, and then only products of the same iteration read
