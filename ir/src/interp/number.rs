@@ -10,6 +10,8 @@
 //! | f8e4m3 | 4, 3 | numbers; all ones is the only NaN, 448 the greatest number |
 //! | other floats of 3 to 8 bits | as named | numbers; neither infinity nor NaN |
 //!
+//! Conversions to f8e5m2 saturate, as those to types without infinity do: its infinities are loaded only.
+//!
 //! A NaN of a type whose exponent of ones means NaN keeps its sign and payload: its mantissa stands at the top of the
 //! f64's, and copies never convert it. What rounds makes the NaN of PTX, [`NAN`], which is all ones in every type.
 //!
@@ -20,6 +22,9 @@ use crate::types::Elem;
 
 /// What arithmetic gives where it gives no number: the canonical NaN of PTX, positive with a mantissa of ones.
 pub const NAN: f64 = f64::from_bits(0x7fff_ffff_ffff_ffff);
+
+/// The greatest finite number of f8e5m2.
+const E5M2_MAX: f64 = 57344.0;
 
 /// A number of some element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -202,6 +207,8 @@ pub fn round(elem: Elem, x: f64) -> f64 {
         Elem::F64 | Elem::F32 if x.is_nan() => NAN,
         Elem::F64 => x,
         Elem::F32 => f64::from(x as f32),
+        // What converts to 8 bits saturates, though the type has infinities.
+        Elem::E5M2 if !x.is_nan() => format(elem).round(x).clamp(-E5M2_MAX, E5M2_MAX),
         _ => format(elem).round(x),
     }
 }
@@ -353,7 +360,8 @@ mod tests {
     fn large_numbers_saturate_or_overflow() {
         assert_eq!(round(Elem::E4M3, 1e9), 448.0);
         assert_eq!(round(Elem::E4M3, -449.0), -448.0);
-        assert_eq!(round(Elem::E5M2, 1e9), f64::INFINITY);
+        assert_eq!(round(Elem::E5M2, 1e9), 57344.0);
+        assert_eq!(round(Elem::E5M2, f64::NEG_INFINITY), -57344.0);
         assert_eq!(round(Elem::F16, 65520.0), f64::INFINITY);
         assert_eq!(round(Elem::F16, 65519.0), 65504.0);
         let e2m1 = Elem::Mini { exponent: 2, mantissa: 1 };

@@ -228,6 +228,7 @@ opcodes! {
     LowE4m3 "low.e4m3x2" &[B32], &[B32], Pure "sm_89";
     HighE4m3 "high.e4m3x2" &[B32], &[B32], Pure "sm_89";
     PackE4m3 "cvt.e4m3x2.f32" &[B32, B32], &[B32], Pure "sm_89";
+    PackE5m2 "cvt.e5m2x2.f32" &[B32, B32], &[B32], Pure "sm_89";
     S32FromF32 "cvt.s32.f32" &[B32], &[B32], Pure "sm_10";
     U32FromF32 "cvt.u32.f32" &[B32], &[B32], Pure "sm_10";
     LdGlobal8 "ld.global.u8" &[B64], &[B32], Read "sm_10";

@@ -283,6 +283,7 @@ static ROWS: Rows = rows! {
     LowE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, l; }" Alu 6 4 78 "F2FP";
     HighE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, h; }" Alu 6 4 78 "F2FP";
     PackE4m3 "{ .reg .b16 p; cvt.rn.satfinite.e4m3x2.f32 p, $0, $1; cvt.u32.u16 $d, p; }" Alu 6 4 78 "F2FP";
+    PackE5m2 "{ .reg .b16 p; cvt.rn.satfinite.e5m2x2.f32 p, $0, $1; cvt.u32.u16 $d, p; }" Alu 6 4 78 "F2FP";
     S32FromF32 "cvt.rzi.s32.f32 $d, $0" Sfu 6 8 10 "F2I";
     U32FromF32 "cvt.rzi.u32.f32 $d, $0" Sfu 6 8 10 "F2I";
     LdGlobal8 "ld.global.u8 $d, [$0$o]" Lsu 500 4 10 "LDG";

@@ -232,7 +232,7 @@ pub enum Op {
     /// `x, y, z`: `x * y + z` of floats, rounded once, element by element.
     Fma,
     /// `x`: conversion to the result's element type; floats round to nearest even and saturate only in
-    /// types without infinity, float to integer rounds toward zero and saturates, integers wrap.
+    /// f8e5m2 and types without infinity, float to integer rounds toward zero and saturates, integers wrap.
     Cast,
     /// `x`: i64 as i32 indices, element by element. Negative ones and those that i32 does not hold become -1, which is
     /// outside every view.

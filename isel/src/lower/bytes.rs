@@ -1,7 +1,7 @@
-//! Casts to 8-bit elements: integers and e4m3.
+//! Casts to 8-bit elements: integers, e4m3 and e5m2.
 //!
 //! ```text
-//!  e4m3     (f32 e1, f32 e0)  ─► one half of a register         cvt.rn.satfinite.e4m3x2.f32
+//!  e4m3     (f32 e1, f32 e0)  ─► one half of a register         cvt.rn.satfinite.e4m3x2.f32, .e5m2x2
 //!  i8 u8    f32  ─► s32, u32, saturated ─► at most 127, 255     cvt.rzi, min, max
 //!           i32  ─► its low byte: integers wrap
 //!  four bytes, or two pairs, fill a register                    prmt
@@ -21,7 +21,7 @@ use warplift_ir::types::Elem;
 pub(super) fn is_to_bytes(from: Elem, to: Elem) -> bool {
     let float = from == Elem::F32 || is_half(from);
     match to {
-        Elem::E4M3 => float,
+        Elem::E4M3 | Elem::E5M2 => float,
         Elem::Int(8) | Elem::Uint(8) => float || matches!(from, Elem::Int(32) | Elem::Uint(32)),
         _ => false,
     }
@@ -40,7 +40,8 @@ impl Lower<'_, '_> {
             (self.plan.layout(self.k, arg)?.clone(), self.plan.layout(self.k, result)?.clone());
         let table = self.element_table(&held, &wanted, <[u64]>::to_vec)?;
         let registers = match to {
-            Elem::E4M3 => self.pairs_of_e4m3(wide, &table),
+            Elem::E4M3 => self.packed_floats(Opcode::PackE4m3, wide, &table),
+            Elem::E5M2 => self.packed_floats(Opcode::PackE5m2, wide, &table),
             _ => {
                 let words = self.saturated(from, wide, to);
                 let parts = table.iter().map(|&e| self.pick(words, vec![e])).collect();
@@ -53,10 +54,11 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn pairs_of_e4m3(&mut self, x: machine::Value, table: &[u16]) -> Vec<machine::Value> {
+    /// Pairs of 8-bit floats, two to a register.
+    fn packed_floats(&mut self, op: Opcode, x: machine::Value, table: &[u16]) -> Vec<machine::Value> {
         let pair = |l: &mut Self, p: &[u16]| {
             let (low, high) = (l.pick(x, vec![p[0]]), l.pick(x, vec![p[p.len() - 1]]));
-            l.single(Opcode::PackE4m3, Attr::None, &[high, low])
+            l.single(op, Attr::None, &[high, low])
         };
         let pairs = table.chunks(2).map(|p| pair(self, p)).collect();
         self.pack_parts(pairs, 2)
