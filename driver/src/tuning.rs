@@ -206,20 +206,27 @@ impl Tunings {
         self.insert(Key::new(kernel, target, sizes.to_owned()), (took, one_line(mapping)));
     }
 
-    /// The record for sizes: of several classes that hold them the narrowest in the order of lines.
+    /// The record for sizes: of the classes that hold them, and whose mappings assume nothing else of them, the narrowest in the
+    /// order of lines.
     pub fn find(&self, kernel: &Kernel, target: &Target, sizes: &Sizes) -> Option<(Mapping, Took)> {
         let from = Key::new(kernel, target, String::new());
         let same =
             |key: &Key| (&key.kernel, &key.chip, &key.build) == (&from.kernel, &from.chip, &from.build);
-        let held =
-            self.0.range(from.clone()..).take_while(|(key, _)| same(key)).filter(|(key, _)| key.holds(sizes));
+        let mut held: Vec<_> = self
+            .0
+            .range(from.clone()..)
+            .take_while(|(key, _)| same(key))
+            .filter(|(key, _)| key.holds(sizes))
+            .collect();
         let width = |key: &Key| -> i128 {
             let all = ranges(&key.sizes).unwrap_or_default().into_iter();
             all.map(|(_, [a, b])| i128::from(b) - i128::from(a)).sum()
         };
-        let (_, (took, text)) = held.min_by_key(|(key, _)| width(key))?;
-        let mapping = parse_file(text, "tuning").ok()?.mappings.into_iter().next()?;
-        Some((mapping, *took))
+        held.sort_by_cached_key(|(key, _)| width(key));
+        held.into_iter().find_map(|(_, (took, text))| {
+            let mapping = parse_file(text, "tuning").ok()?.mappings.into_iter().next()?;
+            mapping.admits(|name| sizes.int(name)).then_some((mapping, *took))
+        })
     }
 
     /// The number of records.
@@ -298,6 +305,15 @@ mod tests {
             read.find(&gemm().0, &SM90A, &sizes).map(|(m, took)| (m.tunable("BM").unwrap(), took))
         };
         assert_eq!(found("8x4096x4096"), Some((128, Took::Measured(5.5))), "the narrower class");
+        let assumes = "mapping gemm { BM = 256 BN = 64 for t: pipeline 3, consumers 1 assume m % 8 }";
+        let assumes = parse_file(assumes, "").unwrap().mappings.remove(0);
+        let mut more = read.clone();
+        more.add(&gemm().0, &SM90A, "m=1..32,n=4096,k=4096", &assumes, Took::Predicted(8000.0));
+        let of = |m: i64| {
+            let sizes = Sizes::nominal(&gemm().0).overridden(&gemm().0, &format!("{m}x4096x4096")).unwrap();
+            more.find(&gemm().0, &SM90A, &sizes).and_then(|(found, _)| found.tunable("BM"))
+        };
+        assert_eq!([of(16), of(17)], [Some(256), Some(64)], "what a record assumes hides no wider one");
         assert_eq!(found("9x4096x4096"), Some((64, Took::Predicted(9000.0))));
         assert_eq!((found("65x4096x4096"), found("9x4096x4104")), (None, None));
         // Another text is another kernel.

@@ -139,8 +139,7 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     };
     // Mistakes in names, texts and sizes come before the machine.
     for name in &args.names {
-        let kernel = args.ready.source(name, &args.choice)?.kernel;
-        sizes(&args.size, &kernel, Sizes::defaults(&kernel))?;
+        launches(name, args)?;
     }
     let machine = Machine::open(ordinal, args.place.cublas.as_deref(), tools)?;
     let machine = machine.ok_or_else(|| user("bench needs a GPU; nothing was measured"))?;
@@ -148,8 +147,7 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     let mut wrong = Vec::new();
     let mut ablation = Vec::new();
     for name in &args.names {
-        let kernel = args.ready.source(name, &args.choice)?.kernel;
-        for sizes in sizes(&args.size, &kernel, Sizes::defaults(&kernel))? {
+        for sizes in launches(name, args)? {
             let (candidates, row) = candidates(name, &sizes, args, tools)?;
             match bench_sizes(&candidates, &sizes, &machine, args) {
                 Ok(report) => {
@@ -167,6 +165,12 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     }
     save(args, &reports)?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::Wrong(wrong.join("\n"))) }
+}
+
+/// The sizes at which a kernel is measured.
+fn launches(name: &str, args: &BenchArgs) -> Outcome<Vec<Sizes>> {
+    let source = args.ready.source(name, &args.choice)?;
+    sizes(&args.size, &source.kernel, Sizes::defaults(&source.assumed()))
 }
 
 fn save(args: &BenchArgs, reports: &[Report]) -> Outcome<()> {

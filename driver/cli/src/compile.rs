@@ -122,7 +122,7 @@ fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) ->
 
 /// The source with what the options say about the choice of its mapping.
 fn sized(source: Source, args: &CompileArgs) -> Outcome<Source> {
-    let nominal = || Sizes::nominal(&source.kernel);
+    let nominal = || Sizes::nominal(&source.assumed());
     let sizes = args.size.as_ref().map(|text| nominal().overridden(&source.kernel, text)).transpose()?;
     if let (Some(_), true) = (&source.mapping, sizes.is_some() || args.exhaustive) {
         let option = if args.exhaustive { "--exhaustive" } else { "--size" };
@@ -260,7 +260,7 @@ fn explain_time(
 /// Mistakes in the text, refusals of the compiler or ptxas.
 pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     let source = args.source.load()?;
-    let nominal = Sizes::nominal(&source.kernel);
+    let nominal = Sizes::nominal(&source.assumed());
     let given = args.size.iter().map(|s| nominal.clone().overridden(&source.kernel, s));
     let given = given.collect::<Result<Vec<_>, _>>()?;
     let data = Given::parse(args.data.iter().map(String::as_str))?;

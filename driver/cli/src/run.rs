@@ -168,8 +168,9 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     let given = Given::parse(args.data.iter().map(String::as_str))?;
     let source = args.ready.source(&args.source, &args.choice)?;
     // Mistakes in sizes are reported before anything slow.
-    let sizes = sizes(&args.size, &source.kernel, Sizes::defaults(&source.kernel))?;
-    let small = self::sizes(&args.size, &source.kernel, Sizes::small(&source.kernel))?;
+    let assumed = source.assumed();
+    let sizes = sizes(&args.size, &source.kernel, Sizes::defaults(&assumed))?;
+    let small = self::sizes(&args.size, &source.kernel, Sizes::small(&assumed))?;
     let simulated = args.place.device == Location::Simulator;
     let all = if simulated { &small } else { &sizes };
     let told = if args.size.is_empty() {

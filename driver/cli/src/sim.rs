@@ -58,9 +58,10 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
     let given = Given::parse(args.data.iter().map(String::as_str))?;
     let (artifact, ptx) = simulated(args)?;
     let manifest = &artifact.manifest;
+    let small = Sizes::small(&artifact.kernel.assuming(&artifact.mapping));
     let sizes = match &args.size {
-        Some(text) => Sizes::small(&artifact.kernel).overridden(&artifact.kernel, text)?,
-        None => Sizes::small(&artifact.kernel),
+        Some(text) => small.overridden(&artifact.kernel, text)?,
+        None => small,
     };
     accepted(&artifact, &sizes)?;
     let random = (0..args.seeds).map(|i| args.seed.wrapping_add(i)).map(|seed| (Adversary::Random, seed));

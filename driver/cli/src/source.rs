@@ -148,6 +148,11 @@ impl SourceArgs {
 }
 
 impl Source {
+    /// The kernel for sizes by default: what its mapping assumes of arguments are facts.
+    pub fn assumed(&self) -> Kernel {
+        self.mapping.as_ref().map_or_else(|| self.kernel.clone(), |mapping| self.kernel.assuming(mapping))
+    }
+
     /// What a kernel whose mapping is chosen computes: the text's own values of tunables, and those of the command line.
     /// `None` where the mapping is given.
     pub fn meaning(&self) -> Option<Mapping> {

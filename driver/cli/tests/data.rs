@@ -111,3 +111,13 @@ fn random_places_and_scales_make_results_that_can_be_judged() {
     let (status, output) = run_text(scaled, &[]);
     assert!(status == 0 && output.contains("correct:"), "{output}");
 }
+
+#[test]
+fn sizes_by_default_are_as_the_mapping_assumes() {
+    let mapping = "mapping axpy { kernel: warps 4 assume n % 48 }";
+    let run = ["run", "axpy", "--mapping", mapping, "--device", "sim"];
+    let (status, output) = warplift(&run);
+    assert!(status == 0 && output.contains("correct:"), "{output}");
+    let (status, output) = warplift(&[&run[..], &["--size", "n=516"]].concat());
+    assert!(status == 2 && output.contains("48"), "{output}");
+}

@@ -94,9 +94,12 @@ impl<'k> Pool<'k> {
     ) -> Result<Option<Class>, BundleError> {
         let packing = group.first().map(|&m| self.members[m].packing());
         let chosen = choose(self.kernel, &class.greatest(), self.target, self.options, &search(making, []))?;
-        let mut all =
+        let all =
             chosen.candidates().map(|c| (c.cycles, Member { mapping: c.mapping, compiled: c.compiled }));
-        let found = all.find(|(_, member)| Some(member.packing()) == packing);
+        let mut alike: Vec<_> = all.filter(|(_, member)| Some(member.packing()) == packing).collect();
+        let clean =
+            alike.iter().take(ASSEMBLED).position(|(_, m)| !(making.is_slow)(&m.compiled)).unwrap_or(0);
+        let found = (clean < alike.len()).then(|| alike.swap_remove(clean));
         Ok(found.map(|(cycles, Member { mapping, compiled })| {
             let entry = self.member(mapping, compiled) as u32;
             Class { ranges: class.ranges().to_vec(), entry, cycles, multiples: Vec::new() }

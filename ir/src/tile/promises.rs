@@ -85,6 +85,13 @@ impl Kernel {
             }
         }
     }
+
+    /// A copy of which what a mapping assumes are facts, as for sizes that obey it.
+    pub fn assuming(&self, mapping: &Mapping) -> Self {
+        let mut kernel = self.clone();
+        kernel.assume(mapping);
+        kernel
+    }
 }
 
 impl Mapping {
