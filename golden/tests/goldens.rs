@@ -42,7 +42,6 @@ const MISS: u32 = 8;
 const FAR: &[(&str, &str)] = &[
     ("attention_causal", "below, spills 72: it hoists the columns of the mask out of the loop"),
     ("attention_causal_max_free", "below, spills 132: it hoists the columns of the masks out of the loops"),
-    ("attention_decode", "below: the weights of eight parts are made ahead"),
     ("attention_max_free", "below, spills 96: it hoists the columns of the mask out of the loop"),
     ("compaction", "above: it makes the numbers of the scan from comparisons, without the masks between"),
     ("gather_rows", "above: loads of rows past the end"),

@@ -407,51 +407,60 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// One 16-row stripe of the warp, from element `start` of its registers on: `stmatrix` for 16-bit
-    /// elements, pairs of 32-bit stores else.
+    /// One 16-row stripe of the warp, from element `start` of its registers on: `stmatrix` for 16-bit elements; else a store of
+    /// each pair of elements.
     fn write_stripe(
         &mut self,
         x: machine::Value,
         elem: Elem,
-        Stripes { layout: stripe, columns: cols, .. }: &Stripes,
+        s: &Stripes,
         start: u32,
         part: machine::Value,
         place: Place,
     ) -> Result<()> {
         let bytes = elem.bits() / 8;
-        let narrow = elem.bits() == 16;
-        let lanes = if narrow { matrix_lanes() } else { pair_lanes() };
-        let to = lanes.and_then(|l| l.then(stripe)).map_err(layout_error(self.k, self.inst))?;
+        let matrices = elem.bits() == 16;
+        let lanes = if matrices { matrix_lanes() } else { pair_lanes() };
+        let to = lanes.and_then(|l| l.then(&s.layout)).map_err(layout_error(self.k, self.inst))?;
         let own = self.thread_coord(&to, 0)?;
         let own = self.at_entry().mul_imm(own, bytes.into());
-        // Registers of the atom in order: (rows 0..8, 8..16) within 8 columns, then the next 8 columns.
-        let first = |column: u32, half: u32| (start + column / 2 + 2 * half) * bytes / 4;
-        let step = if narrow { 16 } else { 8 };
-        for column in (0..*cols).step_by(step) {
-            for half in 0..if narrow { 1 } else { 2 } {
-                let moved = stripe.apply(&[u64::from(half) * 8, column.into()])[0] as i64 * i64::from(bytes);
+        let (step, halves) = if matrices { (16, 1) } else { (8, 2) };
+        for column in (0..s.columns).step_by(step) {
+            for half in 0..halves {
+                let moved =
+                    s.layout.apply(&[u64::from(half) * 8, column.into()])[0] as i64 * i64::from(bytes);
                 let c = self.at_entry().imm(moved);
                 let inside = self.at_entry().int(Opcode::Xor, own, c);
                 let offset = self.at_entry().add(part, inside);
-                let r = first(column, half) as u16;
-                let count = if narrow { 4 } else { 2 };
-                let regs = self.pick(x, (r..r + count).collect());
-                let (op, attr) = match narrow {
-                    true => (
-                        Opcode::Stmatrix,
-                        Attr::Matrix {
-                            count: 4,
-                            trans: false,
-                            offset: place.offset as i32,
-                            buffer: Some(place.buffer),
-                        },
-                    ),
-                    false => (Opcode::StShared, Attr::PlaceMem { place, count: 2 }),
-                };
-                self.at().push(NewInst::new(op, &[offset, regs], &[]).attr(attr));
+                // Elements of the atom in order: (rows 0..8, 8..16) within 8 columns, then the next 8 columns.
+                let first = start + column / 2 + 2 * half;
+                self.write_part(x, bytes, first, offset, place);
             }
         }
         Ok(())
+    }
+
+    /// What a thread writes of a stripe at once, from an element of its registers on: four matrices of 16-bit elements, or a
+    /// pair of others.
+    fn write_part(
+        &mut self,
+        x: machine::Value,
+        bytes: u32,
+        first: u32,
+        offset: machine::Value,
+        place: Place,
+    ) {
+        let r = (first * bytes / 4) as u16;
+        let (op, stored, attr) = match bytes {
+            1 => (Opcode::StShared16, self.half(x, (first / 2) as u16), Attr::PlaceMem { place, count: 1 }),
+            2 => {
+                let (offset, buffer) = (place.offset as i32, Some(place.buffer));
+                let matrices = self.pick(x, (r..r + 4).collect());
+                (Opcode::Stmatrix, matrices, Attr::Matrix { count: 4, trans: false, offset, buffer })
+            }
+            _ => (Opcode::StShared, self.pick(x, (r..r + 2).collect()), Attr::PlaceMem { place, count: 2 }),
+        };
+        self.at().push(NewInst::new(op, &[offset, stored], &[]).attr(attr));
     }
 }
 

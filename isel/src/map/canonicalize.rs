@@ -7,6 +7,8 @@
 //!  x / l : a row's l            ─►   x * f * rcp(l * f)              a reciprocal a row; f keeps it in range
 //!  x * rcp(y)                   ─►   x / y                           a quotient need not be rounded, a reciprocal is
 //!  cast(cast(q, i32) - 8, f16)  ─►   cast(q, f16) - 8.0              where floats hold all these integers
+//!  cast(max(x, 0.0), f16)       ─►   max(cast(x, f16), 0.0)          where the narrow type has the bound
+//!  select(x > 0.0, x, x * 0.1)  ─►   max(x, x * 0.1)
 //!  cast(q : u8, i32) != 3       ─►   q != 3                          where q is compared with what a byte holds
 //!  x + select(c, 0, y)          ─►   select(c, x, x + y)             a mask may then go under a branch
 //!  reduce_max(x * 0.5, 1)       ─►   reduce_max(x, 1) * 0.5          what is left of the factor goes to the exponent
@@ -19,6 +21,7 @@
 //! Rounding: a product that is only added to is not rounded, and factors in an exponent are multiplied first. The rest is
 //! exact, or within the bounds of [`UnOp`](warplift_ir::tile::UnOp) and [`BinOp`](warplift_ir::tile::BinOp).
 
+mod bounds;
 mod byte_tests;
 mod contraction;
 mod exponents;
@@ -54,6 +57,7 @@ const RULES: &[Rule] = &[
     selects::of_constants,
     selects::identity,
     factors::rule,
+    bounds::rule,
     signs::rule,
     contraction::rule,
     scales::rule,
@@ -69,6 +73,7 @@ pub fn do_canonicalize(k: &mut Kernel) {
         extremes::chosen(r, inst, &users)
             .or_else(|| extremes::reduced(r, inst))
             .or_else(|| extremes::of_powers(r, inst))
+            .or_else(|| extremes::sloped(r, inst))
     };
     let mut changed = sweep(k, &[&early]);
     if changed {
@@ -78,6 +83,7 @@ pub fn do_canonicalize(k: &mut Kernel) {
     changed |= sweep(k, &rules);
     // What was dead in the text is still checked.
     if changed {
+        bounds::join_conversions(k);
         do_drop_unused(k);
     }
 }

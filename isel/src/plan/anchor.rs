@@ -11,6 +11,7 @@ use super::coalesce;
 use super::constraint::adapts;
 use super::convert::cell_bits;
 use super::cost::Model;
+use super::propagate;
 use super::solve::Solver;
 use super::types::{Plan, Product};
 use crate::Result;
@@ -57,9 +58,8 @@ pub(super) fn anchor(
             }
             _ => (extents(k, v).len().saturating_sub(1), 1),
         };
-        // `rearrange` only allows layouts to differ. Nothing asked for another one here.
-        let same = matches!(k.insts[inst].op, Op::Rearrange).then(|| plan.layouts[k.args(inst)[0]].clone());
-        let layout = match same.flatten() {
+        let same = as_made(k, inst, plan)?;
+        let layout = match same {
             Some(layout) => layout,
             None => {
                 let mut block = vec![1; extents(k, v).len()];
@@ -84,6 +84,20 @@ pub(super) fn anchor(
         solver.spread([v], plan)?;
     }
     Ok(())
+}
+
+/// The layout of an operand that a result takes over where nothing asked for another one: `rearrange` only allows layouts to
+/// differ, and a dimension of extent 1 moves nothing.
+fn as_made(k: &Kernel, inst: Inst, plan: &Plan) -> Result<Option<Layout>> {
+    let known = |n: usize| k.args(inst).get(n).and_then(|&v| plan.layouts[v].clone());
+    match (&k.insts[inst].op, known(0)) {
+        (Op::Rearrange, layout) => Ok(layout),
+        (Op::ExpandDims(_), Some(layout)) => {
+            let [from, to] = [k.args(inst)[0], k.result(inst)].map(|v| extents(k, v));
+            propagate::reshaped(k, inst, &layout, [&from, &to]).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The layout in which each thread holds the rows of a loaded operand that it holds of a product's results, if threads read

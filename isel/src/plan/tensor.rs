@@ -558,7 +558,9 @@ fn stripes(
     }
     let bytes = columns * bits / 8;
     let fits = |s: &u32| if wide { bytes.is_multiple_of(*s) } else { bytes == *s };
-    let (Some(row_bytes), 16 | 32) = ([128, 64, 32].into_iter().find(fits), bits) else {
+    // Truth values have registers of their own.
+    let staged = matches!(bits, 8 | 16 | 32) && k.ty(k.args(inst)[0]).elem() != Elem::Bool;
+    let Some(row_bytes) = [128, 64, 32].into_iter().find(fits).filter(|_| staged) else {
         return Ok(Err(format!("rows of {bytes} bytes of {bits}-bit elements")));
     };
     let (columns, slabs, swizzle) = (row_bytes * 8 / bits, bytes / row_bytes, span(row_bytes));

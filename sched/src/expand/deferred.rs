@@ -14,7 +14,7 @@
 use super::role::Expand;
 use crate::analysis::plain;
 use crate::error::Result;
-use crate::schedule::{pending, trips_vary};
+use crate::schedule::{pending, stores_plainly, trips_vary};
 use warplift_ir::machine::{Attr, Guard, IndexMap, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -178,9 +178,9 @@ impl Expand<'_, '_> {
             self.constants(inst);
             let d = self.data(inst);
             match d.op {
-                Opcode::Stmatrix | Opcode::StShared => self.shared_access(inst),
+                Opcode::Stmatrix | Opcode::StShared | Opcode::StShared16 => self.shared_access(inst),
                 Opcode::TmaStore => self.staged_copy(inst),
-                Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8 => self.deferred_store(inst),
+                _ if stores_plainly(d) => self.deferred_store(inst),
                 _ => {
                     let made = self.copy(inst);
                     self.deferred.overlay.extend(d.results.iter().copied().zip(made));
@@ -190,7 +190,7 @@ impl Expand<'_, '_> {
         self.deferred.inside = false;
     }
 
-    /// A plain store of held results. It is skipped while there are none.
+    /// A plain store or update of held results. It is skipped while there are none.
     fn deferred_store(&mut self, inst: Inst) {
         let d = self.data(inst);
         let args = self.values(d.args);

@@ -1,9 +1,12 @@
 //! The deferred epilogue: the results of a tile are stored under the next tile's main loop, if nothing prevents it.
 
-use crate::analysis::{Graph, SCALAR_REGISTERS, budgets, is_product, tile_loop, touched, yields};
+use crate::analysis::{
+    Graph, SCALAR_REGISTERS, budgets, global_access, is_product, order_of, tile_loop, touched, yields,
+};
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Block, BufferKind, Deferral, Func, Inst, Program, Ty, Value};
+use warplift_ir::machine::{Block, BufferKind, Deferral, Func, Inst, InstData, Program, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Target};
+use warplift_ir::tile::MemoryOrder;
 
 /// The most iterations that are peeled off a main loop. Each one adds a copy of the body to the code.
 const MAX_PARTS: usize = 4;
@@ -13,9 +16,15 @@ fn is_write(op: Opcode) -> bool {
 }
 
 /// Whether a store may be executed one tile later, and not at all for the first tile.
-fn stores_late(op: Opcode) -> bool {
-    let staged = matches!(op, Opcode::Stmatrix | Opcode::StShared | Opcode::TmaStore);
-    staged || matches!(op, Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8)
+fn stores_late(data: &InstData<'_>) -> bool {
+    let staged = matches!(data.op, Opcode::Stmatrix | Opcode::StShared | Opcode::StShared16);
+    staged || data.op == Opcode::TmaStore || stores_plainly(data)
+}
+
+/// Whether an instruction stores or updates global memory, nobody waits for what was there, and nothing is ordered by it.
+pub(crate) fn stores_plainly(data: &InstData<'_>) -> bool {
+    let writes = global_access(data).is_some_and(|(_, writes)| writes);
+    writes && data.results.is_empty() && order_of(data) == MemoryOrder::Relaxed
 }
 
 pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) -> Result<Deferral, String> {
@@ -46,8 +55,8 @@ pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) ->
     if graph.conflicts_in_global(func) {
         return Err("what is stored is read as well".to_owned());
     }
-    if let Some(op) = rest.iter().map(|&i| func.insts[i].op).find(|&op| is_write(op) && !stores_late(op)) {
-        return Err(format!("`{}` is not held back for a tile", op.name()));
+    if let Some(d) = rest.iter().map(|&i| &func.insts[i]).find(|d| is_write(d.op) && !stores_late(d)) {
+        return Err(format!("`{}` is not held back for a tile", d.op.name()));
     }
     let groups = store_groups(func, rest);
     if groups.is_empty() {
@@ -59,15 +68,14 @@ pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) ->
     Ok(d)
 }
 
-/// Stores after the main loop, in groups: one for each tensor copy or plain store, with the free views and scalars that
-/// it alone uses.
+/// Stores after the main loop, in groups: one for each tensor copy or plain store, with what it alone uses and may be computed
+/// late.
 fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     let mut groups: Vec<Vec<Inst>> = vec![Vec::new()];
     let mut closed = false;
     for &inst in rest {
         let data = &func.insts[inst];
-        let ends =
-            matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8);
+        let ends = data.op == Opcode::TmaStore || stores_plainly(data);
         if !is_write(data.op) && !ends {
             continue;
         }
@@ -82,7 +90,7 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     }
     groups.retain(|g| !g.is_empty());
     let stored: FxHashSet<Inst> = groups.iter().flatten().copied().collect();
-    let late = free_users(func, rest, &stored);
+    let late = computed_late(func, rest, &stored);
     for g in &mut groups {
         let needed = slice_within(func, g, &late);
         let mut all: Vec<Inst> =
@@ -92,20 +100,40 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     groups
 }
 
-/// Free views and scalars whose users are all deferred.
-fn free_users(func: &Func<'_>, rest: &[Inst], stored: &FxHashSet<Inst>) -> FxHashSet<Inst> {
+/// What is computed when it is stored: its users are all deferred, and holding its operands takes no more registers.
+fn computed_late(func: &Func<'_>, rest: &[Inst], stored: &FxHashSet<Inst>) -> FxHashSet<Inst> {
     let mut late = stored.clone();
     for &inst in rest.iter().rev() {
-        let data = &func.insts[inst];
-        let free = data.op.is_pure()
-            && (data.op == Opcode::Slice || data.results.iter().all(|&r| !func.ty(r).is_frag()));
-        let users_late =
-            data.results.iter().all(|r| rest.iter().all(|&u| late.contains(&u) || !uses(func, u, *r)));
-        if free && users_late && !data.results.is_empty() {
+        if may_be_late(func, rest, inst, &late) && is_held_as_well(func, rest, inst, &late) {
             late.insert(inst);
         }
     }
     late
+}
+
+/// Whether an instruction has no effect, and whoever uses its results is deferred.
+fn may_be_late(func: &Func<'_>, rest: &[Inst], inst: Inst, late: &FxHashSet<Inst>) -> bool {
+    let data = &func.insts[inst];
+    let users_late =
+        || data.results.iter().all(|r| rest.iter().all(|&u| late.contains(&u) || !uses(func, u, *r)));
+    data.op.is_pure() && !data.results.is_empty() && users_late()
+}
+
+/// Whether an instruction's operands may be held in its result's place: it is a view or a scalar, or its fragments are no wider
+/// than its result, as pairs of halves that are bounded; or than what all their users make of them, as pairs taken apart.
+fn is_held_as_well(func: &Func<'_>, rest: &[Inst], inst: Inst, late: &FxHashSet<Inst>) -> bool {
+    let data = &func.insts[inst];
+    let is_held = |v: Value| func.ty(v).is_frag() && func.constant(v).is_none();
+    let width = |values: &[Value]| -> u32 {
+        values.iter().filter(|&&v| is_held(v)).map(|&v| func.ty(v).regs()).sum()
+    };
+    if data.op == Opcode::Slice || width(data.results) == 0 || width(data.args) <= width(data.results) {
+        return true;
+    }
+    let shares = |&&user: &&Inst| data.args.iter().any(|&v| is_held(v) && uses(func, user, v));
+    let sharers: Vec<Inst> = rest.iter().filter(shares).copied().collect();
+    let all_late = sharers.iter().all(|&i| late.contains(&i) || may_be_late(func, rest, i, late));
+    all_late && width(data.args) <= sharers.iter().map(|&i| width(func.insts[i].results)).sum()
 }
 
 fn uses(func: &Func<'_>, inst: Inst, v: Value) -> bool {

@@ -17,7 +17,7 @@ mod wgmma_pipelining;
 
 pub use broadcast_tile_info::do_broadcast_tile_info;
 pub(crate) use copies::slots_of;
-pub(crate) use deferral::{pending, trips_vary};
+pub(crate) use deferral::{pending, stores_plainly, trips_vary};
 pub(crate) use multicast::{box_rows, row_pitch};
 pub(crate) use named_barriers::{NamedBarrier, NamedBarriers};
 pub(crate) use rings::filled_bytes;

@@ -5,6 +5,8 @@
 //!  select(c, x * 0.5, -inf)                         ─►   select(c, x, -inf) * 0.5       beside a maximum
 //!  reduce_max(x * 0.5, 1)                           ─►   reduce_max(x, 1) * 0.5         rounding keeps the order
 //!  select(x == -inf, 0.0, exp(x - r))               ─►   exp(x - r)                     where r is not -inf: the power is 0
+//!  select(x > 0.0, x, x * 0.01)                     ─►   max(x, x * 0.01)               the greater one for either sign
+//!  select(x > 0.0, x, 0.0)                          ─►   max(x, 0.0)                    also of a NaN
 //! ```
 
 use super::Rewrite;
@@ -59,6 +61,21 @@ pub(super) fn of_powers(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Valu
     let (Op::Binary(BinOp::Sub), terms) = r.maker(args[0])? else { return None };
     let whole = r.k.ty(power) == r.k.ty(r.k.result(inst));
     (zero && whole && terms[0] == x && is_above(r, terms[1])).then_some((op, args))
+}
+
+/// The choice between a number and a part of it, by its sign.
+pub(super) fn sloped(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> {
+    let (Op::Select, &[c, yes, no]) = (&r.k.insts[inst].op, r.k.args(inst)) else { return None };
+    let (Op::Compare(cmp), compared) = r.maker(c)? else { return None };
+    let (x, part) = if matches!(cmp, CmpOp::Gt | CmpOp::Ge) { (yes, no) } else { (no, yes) };
+    let by_sign = compared[0] == x && constant(r.k, compared[1]) == Some(0.0);
+    let part_of_x =
+        positive(r, part).is_some_and(|(of, f)| of == x && constant(r.k, f).is_some_and(|f| f <= 1.0));
+    let zero = cmp == CmpOp::Gt && constant(r.k, part).is_some_and(|z| z.to_bits() == 0);
+    let ordered = matches!(cmp, CmpOp::Gt | CmpOp::Ge | CmpOp::Lt | CmpOp::Le);
+    let elem = r.k.ty(x).elem();
+    let whole = r.k.ty(x) == r.k.ty(r.k.result(inst)) && elem.is_float() && elem.bits() >= 16;
+    (whole && ordered && by_sign && (part_of_x || zero)).then_some((Op::Binary(BinOp::Max), vec![x, part]))
 }
 
 /// What a condition compares with -inf, and whether it holds for what equals it.

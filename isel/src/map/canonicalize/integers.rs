@@ -73,7 +73,7 @@ fn is_narrow(r: &Rewrite<'_>, v: Value) -> bool {
 }
 
 /// Whether a float type holds a value: a constant, what was a narrow integer, or what had this type.
-fn is_exact(r: &Rewrite<'_>, v: Value, elem: Elem) -> bool {
+pub(super) fn is_exact(r: &Rewrite<'_>, v: Value, elem: Elem) -> bool {
     let most = digits(elem).map_or(0.0, |d| f64::from(1u32 << d));
     match (constant(r.k, v), source(r, v)) {
         (Some(c), _) => c.fract() == 0.0 && c.abs() <= most,
@@ -84,7 +84,7 @@ fn is_exact(r: &Rewrite<'_>, v: Value, elem: Elem) -> bool {
 }
 
 /// The same number as a float.
-fn as_float(r: &mut Rewrite<'_>, v: Value, elem: Elem) -> Option<Value> {
+pub(super) fn as_float(r: &mut Rewrite<'_>, v: Value, elem: Elem) -> Option<Value> {
     let ty = with_elem(r.k.ty(v), elem);
     Some(match (constant(r.k, v), r.maker(v)?) {
         (Some(c), _) => r.constant(Op::Float(c), ty),
