@@ -122,11 +122,11 @@ fn scalars_update_one_element() {
 fn what_cannot_be_compared_is_said() {
     let text = |ty: &str, statement: &str| {
         format!("kernel f(y: ptr<{ty}>) {{ grid 1 gy = view y : {ty}[4] z = full 1 : i32[4] t = full ONE : {ty}[4] {statement} }}")
-            .replace("ONE", if ty == "f32" { "1.0" } else { "1" })
+            .replace("ONE", if ty == "f64" { "1.0" } else { "1" })
     };
     for (ty, statement, why) in [
         ("i32", "atomic_cas gy[0], t, t", "atomic_cas"),
-        ("f32", "o = atomic_cas gy[0], t, t : f32[4]", "integers"),
+        ("f64", "o = atomic_cas gy[0], t, t : f64[4]", "integers, f32, f16 or bf16"),
         ("u32", "o = atomic_cas gy[0], z, t : u32[4]", "u32[4]"),
         ("i32", "o = atomic_cas gy[0], t : i32[4]", ","),
         ("i32", "o = atomic_add gy[0], 1 : f32", "the type of its operand"),

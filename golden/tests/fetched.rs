@@ -104,6 +104,58 @@ fn greatest_and_least_floats() {
     }
 }
 
+/// Halves of all kinds: signs, zeros, infinities, small ones, NaN of both signs and several payloads.
+fn halves(ty: &str) -> [Vec<u16>; 2] {
+    let edges: [u16; 12] = match ty {
+        "f16" => [0, 0x8000, 0x3e00, 0xbe00, 0x7c00, 0xfc00, 0x7e00, 0xfe01, 0x0001, 0x8001, 0x7bff, 0xfd00],
+        _ => [0, 0x8000, 0x3fc0, 0xbfc0, 0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x0001, 0x8001, 0x7f7f, 0xffa0],
+    };
+    [1, 12].map(|by| (0..150).map(|i| edges[i / by % edges.len()]).collect())
+}
+
+/// No instruction makes these: they are loops of compare-and-swap.
+#[test]
+fn greatest_least_and_exchanged_halves() {
+    for ty in ["f16", "bf16"] {
+        let [g, x] = halves(ty);
+        let given = || [("g", Given::F16(&g[..140])), ("x", Given::F16(&x))];
+        for (op, elements) in [("min", 64), ("max", 16), ("exchange", 64)] {
+            let made = check(&fetching(ty, op, elements), &SIZES, &given());
+            assert!(made.ptx.contains("atom.global.cas.b16"), "{}", made.ptx);
+            check(&each(ty, &format!("atomic_{op} gg[place], new"), 64), &SIZES, &given());
+        }
+        let swap = "was = atomic_cas gg[place], new, -new : TY[16] store go[i*16], was".replace("TY", ty);
+        let same: Vec<u16> =
+            (0..140).map(|p| if p % 3 == 0 { p } else { x[p as usize * 43 % 150] }).collect();
+        check(&each(ty, &swap, 16), &SIZES, &[("g", Given::F16(&same)), ("x", Given::F16(&x))]);
+    }
+}
+
+/// Scalars update one element, with and without what was there.
+#[test]
+fn single_halves() {
+    let update = "v = load gx[i] : bf16
+        w = load gx[i + 9] : bf16
+        atomic_max gg[3], v
+        was = atomic_min gg[i + 5], w : bf16
+        atomic_exchange gg[i + 40], was
+        atomic_max gg[-1], v
+        store go[i], was";
+    let [g, x] = halves("bf16");
+    check(&each("bf16", update, 64), &SIZES, &[("g", Given::F16(&g[..140])), ("x", Given::F16(&x))]);
+}
+
+/// All blocks and all elements of a tile want a few places; the result is the same in every order.
+#[test]
+fn halves_that_many_want() {
+    for (op, words) in [("max", "warps 1"), ("min", "warps 4"), ("max", "persistent, warps 2")] {
+        let text = each("f16", &format!("atomic_{op} gg[place % 5], new where place % 7 != 2"), 16)
+            .replace("warps 2", words);
+        let x: Vec<u16> = (0..150u16).map(|i| i.wrapping_mul(0x1357) & 0xfbff).collect();
+        check(&text, &SIZES, &[("g", Given::F16(&[0x2c00; 140])), ("x", Given::F16(&x))]);
+    }
+}
+
 #[test]
 fn in_shared_memory() {
     let text = |ty: &str| {
@@ -127,4 +179,6 @@ fn in_shared_memory() {
         &SIZES,
         &[("g", Given::F16(&g)), ("x", Given::F16(&x))],
     );
+    let most = text("f16").replace("atomic_add", "atomic_max");
+    check(&most, &SIZES, &[("g", Given::F16(&g)), ("x", Given::F16(&x))]);
 }

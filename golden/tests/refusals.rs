@@ -54,13 +54,6 @@ fn loaded_scalars_are_words_or_halves() {
 }
 
 #[test]
-fn wide_quotients_are_not_rounded_up() {
-    let body = format!("{COPY}\n a = cast(cdiv(m, cast(64, i64)), i32)\n store gy[a], z");
-    let said = message("n: i32, m: i64", &body, "kernel: warps 4");
-    assert!(said.contains("i64") && said.contains("f.tile:7:"), "{said}");
-}
-
-#[test]
 fn a_pipeline_has_stages_that_can_be() {
     let body = format!("{COPY}\n w = for t in 0..m carry a = z {{ b = a + 1.0 yield b }}\n store gy[0], w");
     for stages in ["0", "257", "268435456"] {

@@ -113,7 +113,8 @@ pub(crate) fn fetch_row(op: AtomicOp, elem: Elem) -> Option<Opcode> {
         (AtomicOp::Min, Elem::Uint(32)) => Opcode::AtomMinU32,
         (AtomicOp::Max, Elem::Uint(32)) => Opcode::AtomMaxU32,
         (AtomicOp::Exchange, Elem::F32 | Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomExchB32,
-        (AtomicOp::CompareAndSwap, Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomCasB32,
+        (AtomicOp::CompareAndSwap, Elem::F32 | Elem::Int(32) | Elem::Uint(32)) => Opcode::AtomCasB32,
+        (AtomicOp::CompareAndSwap, Elem::F16 | Elem::Bf16) => Opcode::AtomCasB16,
         (AtomicOp::Add, Elem::Int(64) | Elem::Uint(64)) => Opcode::AtomAddU64,
         (AtomicOp::Min, Elem::Int(64)) => Opcode::AtomMinS64,
         (AtomicOp::Max, Elem::Int(64)) => Opcode::AtomMaxS64,
@@ -123,6 +124,11 @@ pub(crate) fn fetch_row(op: AtomicOp, elem: Elem) -> Option<Opcode> {
         (AtomicOp::CompareAndSwap, Elem::Int(64) | Elem::Uint(64)) => Opcode::AtomCasB64,
         _ => return None,
     })
+}
+
+/// Whether an update is a loop of compare-and-swap: no row makes it.
+pub(crate) fn is_swapped(op: AtomicOp, elem: Elem) -> bool {
+    is_half(elem) && matches!(op, AtomicOp::Min | AtomicOp::Max | AtomicOp::Exchange)
 }
 
 /// Whether an update that gives what was there compiles: by a row, or by the two that order floats as integers.

@@ -4,7 +4,7 @@
 //!  `not` of f32 tiles   ─►   `not` of tiles of f32 does not compile: i32, u32 and bool do; `cast` to one of these
 //! ```
 
-use crate::rows::{binary_row, fma_row, is_fetched, is_half, kind, natural, reduced, unary_row};
+use crate::rows::{binary_row, fma_row, is_fetched, is_half, is_swapped, kind, natural, reduced, unary_row};
 use crate::{IselError, Result};
 use warplift_ir::machine::Ty;
 use warplift_ir::target::Opcode;
@@ -87,13 +87,13 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Compare(_) => elem != Elem::Bool && (row(elem).is_some() || elem.bits() <= 8),
         Op::Select => matches!(elem.bits(), 16 | 32),
         Op::Gather(_) => matches!(elem.bits(), 16 | 32) || elem == Elem::Bool,
-        Op::AtomicScatter { op, old: true, .. } => is_fetched(op, elem),
+        Op::AtomicScatter { op, old: true, .. } => is_fetched(op, elem) || is_swapped(op, elem),
         Op::AtomicScatter { op, old: false, .. } => takes(&Op::Atomic(op), elem),
         Op::Atomic(AtomicOp::Add) => {
             is_half(elem) || matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
         }
         Op::Atomic(AtomicOp::Min | AtomicOp::Max) => {
-            matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
+            is_half(elem) || matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
         }
         // A truth value in a register is a mask, not the byte that memory holds.
         Op::ViewAs(_) => elem != Elem::Bool,

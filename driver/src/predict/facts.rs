@@ -169,6 +169,7 @@ pub fn is_atomic(op: Opcode) -> bool {
             | AtomMaxU32
             | AtomExchB32
             | AtomCasB32
+            | AtomCasB16
             | AtomAddF16
             | AtomAddBf16
             | AtomAddU64

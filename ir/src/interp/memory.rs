@@ -96,14 +96,16 @@ impl Memory {
 
     /// Adds a buffer of elements, rounded to their type.
     pub fn add_values(&mut self, name: &str, elem: Elem, values: &[f64]) -> BufferId {
-        let bits = values.len() * elem.bits() as usize;
+        let number = |v: &f64| if elem.is_float() { Number::Float(*v) } else { Number::Int(*v as i64) };
+        self.add_numbers(name, elem, &values.iter().map(number).collect::<Vec<_>>())
+    }
+
+    /// Adds an array of these numbers, which are of the kind of its elements.
+    pub fn add_numbers(&mut self, name: &str, elem: Elem, numbers: &[Number]) -> BufferId {
+        let bits = numbers.len() * elem.bits() as usize;
         let id = self.add(name, vec![0; bits.div_ceil(8)]);
         let bytes = &mut self.buffers[id.0].bytes;
-        for (i, &v) in values.iter().enumerate() {
-            let number = match elem.is_float() {
-                true => Number::Float(v),
-                false => Number::Int(v as i64),
-            };
+        for (i, &number) in numbers.iter().enumerate() {
             put(bytes, i * elem.bits() as usize, elem.bits(), to_bits(elem, number));
         }
         id

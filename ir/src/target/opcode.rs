@@ -27,7 +27,7 @@ macro_rules! opcodes {
         }
 
         /// Accesses of global memory, each with the same access of shared memory.
-const IN_SHARED: [(Opcode, Opcode); 33] = {
+const IN_SHARED: [(Opcode, Opcode); 34] = {
     use Opcode::*;
     [
         (LdGlobal8, LdShared8),
@@ -54,6 +54,7 @@ const IN_SHARED: [(Opcode, Opcode); 33] = {
         (AtomMaxU32, AtomSharedMaxU32),
         (AtomExchB32, AtomSharedExchB32),
         (AtomCasB32, AtomSharedCasB32),
+        (AtomCasB16, AtomSharedCasB16),
         (AtomAddF16, AtomSharedAddF16),
         (AtomAddBf16, AtomSharedAddBf16),
         (AtomAddU64, AtomSharedAddU64),
@@ -286,6 +287,7 @@ opcodes! {
     AtomMaxU32 "atom.max.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomExchB32 "atom.exch.b32" &[B64, B32], &[B32], Order "sm_10";
     AtomCasB32 "atom.cas.b32" &[B64, B32, B32], &[B32], Order "sm_10";
+    AtomCasB16 "atom.cas.b16" &[B64, B16, B16], &[B16], Order "sm_70";
     AtomAddF16 "atom.add.f16" &[B64, B16], &[B16], Order "sm_70";
     AtomAddBf16 "atom.add.bf16" &[B64, B16], &[B16], Order "sm_90";
     AtomAddU64 "atom.add.u64" &[B64, B64], &[B64], Order "sm_20";
@@ -303,6 +305,7 @@ opcodes! {
     AtomSharedMaxU32 "atom.shared.max.u32" &[B32, B32], &[B32], Order "sm_12";
     AtomSharedExchB32 "atom.shared.exch.b32" &[B32, B32], &[B32], Order "sm_12";
     AtomSharedCasB32 "atom.shared.cas.b32" &[B32, B32, B32], &[B32], Order "sm_12";
+    AtomSharedCasB16 "atom.shared.cas.b16" &[B32, B16, B16], &[B16], Order "sm_70";
     AtomSharedAddF16 "atom.shared.add.f16" &[B32, B16], &[B16], Order "sm_70";
     AtomSharedAddBf16 "atom.shared.add.bf16" &[B32, B16], &[B16], Order "sm_90";
     AtomSharedAddU64 "atom.shared.add.u64" &[B32, B64], &[B64], Order "sm_20";

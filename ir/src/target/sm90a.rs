@@ -341,6 +341,7 @@ static ROWS: Rows = rows! {
     AtomMaxU32 "atom.global.max.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomExchB32 "atom.global.exch.b32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomCasB32 "atom.global.cas.b32 $d, [$0$o], $1, $2" Lsu 500 8 20 "";
+    AtomCasB16 "atom.global.cas.b16 $d, [$0$o], $1, $2" Lsu 500 8 63 "";
     AtomAddF16 "atom.global.add.noftz.f16 $d, [$0$o], $1" Lsu 500 8 62 "";
     AtomAddBf16 "atom.global.add.noftz.bf16 $d, [$0$o], $1" Lsu 500 8 78 "";
     AtomAddU64 "atom.global.add.u64 $d, [$0$o], $1" Lsu 500 8 20 "";
@@ -358,6 +359,7 @@ static ROWS: Rows = rows! {
     AtomSharedMaxU32 "atom.shared.max.u32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
     AtomSharedExchB32 "atom.shared.exch.b32 $d, [$0$o], $1" Lsu 50 4 20 "ATOMS";
     AtomSharedCasB32 "atom.shared.cas.b32 $d, [$0$o], $1, $2" Lsu 50 4 20 "ATOMS";
+    AtomSharedCasB16 "atom.shared.cas.b16 $d, [$0$o], $1, $2" Lsu 395 197 63 "";
     AtomSharedAddF16 "atom.shared.add.noftz.f16 $d, [$0$o], $1" Lsu 395 197 62 "";
     AtomSharedAddBf16 "atom.shared.add.noftz.bf16 $d, [$0$o], $1" Lsu 395 197 78 "";
     AtomSharedAddU64 "atom.shared.add.u64 $d, [$0$o], $1" Lsu 395 197 20 "";

@@ -424,9 +424,9 @@ impl KernelBuilder {
         self.with_shape(Op::AsyncCopy, &joined(view, index, &[]), shape)
     }
 
-    /// Writes a tile.
+    /// Writes a tile, or a scalar to one element.
     pub fn store(&mut self, view: Value, index: &[Value], x: Value) -> Result<()> {
-        self.inst(Op::Store, &joined(view, index, &[x]), None).map(drop)
+        self.scatter(Op::Store, view, index, &[x], None).map(drop)
     }
 
     /// An array of so many elements, the product of the extents, that no argument holds.

@@ -8,6 +8,7 @@
 //!  }                                                }
 //! ```
 //!
+//! A tile of indices that counts up so is its start plus such a number; [`plain_indices`](super::plain_indices) finds rows then.
 //! Numbers that run around a circle: [`circular_counters`](super::circular_counters).
 //!
 //! Sums and products of i32 wrap alike in both forms; a quotient is made only of numbers that do not wrap (induction variables: Aho, Lam, Sethi and Ullman, "Compilers", section 9.1.8).
@@ -24,16 +25,12 @@ use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Rewrites all loops.
+/// Rewrites the numbers of all loops.
 pub fn do_derive_counters(k: &mut Kernel) {
-    let loops: Vec<Inst> =
-        program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For)).collect();
+    let whole = |ty| ty == Type::Scalar(Elem::I32);
     let mut changed = false;
-    for looped in loops {
-        while let Some((n, by)) = (0..carried(k, looped)).find_map(|n| Some((n, added(k, looped, n)?))) {
-            derive(k, looped, n, &by);
-            changed = true;
-        }
+    for looped in loops(k) {
+        changed |= derive_all(k, looped, whole);
         changed |= derive_circles(k, looped);
     }
     if changed {
@@ -41,19 +38,43 @@ pub fn do_derive_counters(k: &mut Kernel) {
     }
 }
 
+/// Rewrites the tiles of indices of all loops.
+pub(super) fn derive_tiles(k: &mut Kernel) {
+    let indices = |ty| matches!(ty, Type::Tile(Elem::I32 | U32, _));
+    for looped in loops(k) {
+        derive_all(k, looped, indices);
+    }
+}
+
+fn loops(k: &Kernel) -> Vec<Inst> {
+    program_order(k).into_iter().filter(|&i| matches!(k.insts[i].op, Op::For)).collect()
+}
+
+/// Rewrites what a loop carries of some types; whether there was any.
+fn derive_all(k: &mut Kernel, looped: Inst, takes: impl Fn(Type) -> bool) -> bool {
+    let mut changed = false;
+    while let Some((n, by)) = (0..carried(k, looped)).find_map(|n| Some((n, added(k, looped, n, &takes)?))) {
+        derive(k, looped, n, &by);
+        changed = true;
+    }
+    changed
+}
+
+/// Indices without a sign.
+const U32: Elem = Elem::Uint(32);
+
 /// What an iteration adds.
 struct Added {
     op: BinOp,
     by: Value,
 }
 
-/// What every iteration adds to carried number `n`, if it does nothing else to it.
-fn added(k: &Kernel, looped: Inst, n: usize) -> Option<Added> {
+/// What every iteration adds to carried number `n`, or to each element, if it does nothing else to it.
+fn added(k: &Kernel, looped: Inst, n: usize, takes: impl Fn(Type) -> bool) -> Option<Added> {
     let body = body(k, looped);
     let (param, next) = (k.blocks[body].params[1 + n], *k.yields(body).get(n)?);
     let def = k.def(next).filter(|d| k.blocks[body].insts.contains(d))?;
-    let whole = Type::Scalar(Elem::I32);
-    if k.ty(param) != whole || k.ty(k.blocks[body].params[0]) != whole {
+    if !takes(k.ty(param)) || k.ty(k.blocks[body].params[0]) != Type::Scalar(Elem::I32) {
         return None;
     }
     let args = k.args(def);
@@ -63,7 +84,10 @@ fn added(k: &Kernel, looped: Inst, n: usize) -> Option<Added> {
         Op::Binary(BinOp::Sub) if args[0] == param => (BinOp::Sub, args[1]),
         _ => return None,
     };
-    let stays = k.int_const(by).is_some() || !defined_in(k, body).contains(&by);
+    let full = k.def(by).filter(|&d| matches!(k.insts[d].op, Op::Full));
+    let by = full.map_or(by, |d| k.args(d)[0]);
+    let scalar = matches!(k.ty(by), Type::Scalar(_));
+    let stays = scalar && (k.int_const(by).is_some() || !defined_in(k, body).contains(&by));
     (stays && is_exact(k, looped, n, by)).then_some(Added { op, by })
 }
 
@@ -110,21 +134,25 @@ fn derive(k: &mut Kernel, looped: Inst, n: usize, added: &Added) {
 
 /// The start with what the iterations from `low` to this value of the counter add.
 fn moved(s: &mut Cursor<'_>, [start, low, counter, step]: [Value; 4], added: &Added) -> Value {
+    // Numbers without a sign are moved by such.
+    let elem = s.k.ty(added.by).elem();
     let passed = match s.k.int_const(low) {
         Some(0) => counter,
         _ => s.op(BinOp::Sub, counter, low),
     };
     let all = match [added.by, step].map(|v| s.k.int_const(v)) {
         _ if added.by == step => passed,
-        [Some(by), Some(step)] if by % step == 0 => s.with(BinOp::Mul, passed, by / step),
-        [_, Some(1)] => s.op(BinOp::Mul, passed, added.by),
-        [Some(by), _] => {
-            let trips = s.op(BinOp::Div, passed, step);
-            s.with(BinOp::Mul, trips, by)
+        [Some(by), Some(step)] if by % step == 0 => {
+            let passed = s.cast(passed, elem);
+            s.with(BinOp::Mul, passed, by / step)
         }
-        _ => {
-            let trips = s.op(BinOp::Div, passed, step);
-            s.op(BinOp::Mul, trips, added.by)
+        [by, step_known] => {
+            let trips = if step_known == Some(1) { passed } else { s.op(BinOp::Div, passed, step) };
+            let trips = s.cast(trips, elem);
+            match by {
+                Some(by) => s.with(BinOp::Mul, trips, by),
+                None => s.op(BinOp::Mul, trips, added.by),
+            }
         }
     };
     match (s.k.int_const(start), added.op) {

@@ -1,4 +1,5 @@
-//! Arithmetic of 64-bit integers in tiles, written with words of 32 bits: no register of a fragment is wider.
+//! Arithmetic of 64-bit integers in tiles, written with words of 32 bits: no register of a fragment is wider. Scalars have
+//! registers of 64 bits and rows for most operations; the others are written with words too (`scalars`).
 //!
 //! ```text
 //!  x + y     ─►   low = xl + yl     carry = low < xl     high = xh + yh + carry      x + y = high << 32 | low
@@ -13,6 +14,7 @@
 
 mod along;
 mod quotient;
+mod scalars;
 
 use super::cursor::Cursor;
 use super::drop_unused::do_drop_unused;
@@ -29,10 +31,12 @@ const LONG: Type = Type::Scalar(Elem::I64);
 /// The low and the high word of each element.
 type Words = [Value; 2];
 
-/// Writes arithmetic of 64-bit tiles with 32-bit ones. What it has no form for stays, and is refused later.
+/// Writes arithmetic of 64-bit tiles, and of scalars without rows, with 32-bit ones. What it has no form for stays, and is
+/// refused later.
 pub fn do_expand_long(k: &mut Kernel) {
     let long = |k: &Kernel, v: Value| matches!(k.ty(v), Type::Tile(e, _) if is_long(e));
-    let computes = |k: &Kernel, i: Inst| k.args(i).iter().chain(k.results(i)).any(|&v| long(k, v));
+    let tiles = |k: &Kernel, i: Inst| k.args(i).iter().chain(k.results(i)).any(|&v| long(k, v));
+    let computes = |k: &Kernel, i: Inst| tiles(k, i) || scalars::has_no_row(k, i);
     if !k.insts.keys().any(|i| computes(k, i)) {
         return;
     }
@@ -59,6 +63,9 @@ impl Expand<'_> {
     fn expand(&mut self, inst: Inst) -> Option<()> {
         let args = self.c.k.args(inst).to_vec();
         let results = self.c.k.results(inst).to_vec();
+        if self.narrow_quotient(inst).is_some() {
+            return Some(());
+        }
         match (self.c.k.insts[inst].op.clone(), &results[..]) {
             (Op::Compare(cmp), &[result]) => self.compared(cmp, &args, result),
             (Op::Reduce(op, d), &[result]) => self.reduce(op, d, args[0], result),
@@ -81,7 +88,13 @@ impl Expand<'_> {
         Some(match op {
             Op::Binary(op) => {
                 let [x, y] = [self.words(args[0], ty), self.words(args[1], ty)];
-                self.binary(*op, x, y, ty.elem().is_signed())?
+                let signed = ty.elem().is_signed();
+                match self.power_of_two(args[1]) {
+                    Some(power) if matches!(op, BinOp::Div | BinOp::Rem) => {
+                        self.by_power_of_two(*op, x, power, signed)
+                    }
+                    _ => self.binary(*op, x, y, signed)?,
+                }
             }
             Op::Full => self.scalar_words(args[0], with_elem(ty, U32)),
             Op::Unary(UnOp::Not) => self.words(args[0], ty).map(|w| self.unary(UnOp::Not, w)),
@@ -151,7 +164,8 @@ impl Expand<'_> {
             BinOp::Div => self.quotient(x, y, signed).0,
             BinOp::Rem => self.quotient(x, y, signed).1,
             // Only scalars have it.
-            BinOp::CeilDiv => return None,
+            BinOp::CeilDiv if self.c.k.ty(x[0]).shape().is_some() => return None,
+            BinOp::CeilDiv => self.rounded_up(x, y, signed),
         })
     }
 
@@ -293,10 +307,10 @@ impl Expand<'_> {
         self.words(v, self.c.k.ty(v))
     }
 
-    /// The words of a scalar, as tiles of this shape.
+    /// The words of a scalar, as tiles of this shape, or as scalars.
     fn scalar_words(&mut self, v: Value, ty: Type) -> Words {
         if let Some(&known) = self.words.get(&v) {
-            return known.map(|w| self.c.inst(Op::Full, &[w], ty));
+            return known.map(|w| self.everywhere(w, ty));
         }
         if let Some(c) = self.c.k.int_const(v) {
             return [c, c >> 32].map(|c| self.full(i64::from(c as u32), ty));
@@ -307,8 +321,13 @@ impl Expand<'_> {
         };
         parts.map(|w| {
             let w = self.c.cast(w, U32);
-            self.c.inst(Op::Full, &[w], ty)
+            self.everywhere(w, ty)
         })
+    }
+
+    /// A scalar in every element of a tile, or itself.
+    fn everywhere(&mut self, w: Value, ty: Type) -> Value {
+        if ty.shape().is_some() { self.c.inst(Op::Full, &[w], ty) } else { w }
     }
 
     /// The number of 32 bits that a scalar was, and the word of its sign.

@@ -5,6 +5,7 @@
 //!  tunables ─► constants           tunables.rs
 //!  wide indices ─► i32             narrow_indices.rs
 //!  functions ─► arithmetic         expand_functions.rs
+//!  updates ─► compare-and-swap     expand_updates.rs: those that no instruction makes
 //!  truth values ─► bytes           bool_memory.rs
 //!  numbers counted up ─► counters  derive_counters.rs, circular_counters.rs
 //!  arrays in shared memory ─► values  forward_shared.rs, reaching.rs: those that hand tiles to products
@@ -50,6 +51,7 @@ mod drop_unused;
 mod elements;
 mod expand_functions;
 mod expand_long;
+mod expand_updates;
 mod fixed_loads;
 mod fold_grid;
 mod forward_shared;
@@ -116,6 +118,7 @@ pub use derive_counters::do_derive_counters;
 pub use drop_unused::do_drop_unused;
 pub use expand_functions::do_expand_functions;
 pub use expand_long::do_expand_long;
+pub use expand_updates::do_expand_updates;
 pub(crate) use forward_shared::kept_arrays;
 pub use forward_shared::{do_forward_shared, forward_shared_by_defaults};
 pub use fuse_accumulator::do_fuse_accumulator;

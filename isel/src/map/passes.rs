@@ -65,6 +65,11 @@ pub const PASSES: &[MapPass] = &[
     each!("expand_functions", "writes functions that have no instruction as arithmetic", |v, _| {
         do_expand_functions(&mut v.kernel)
     }),
+    each!(
+        "expand_updates",
+        "writes updates that have no instruction as loops of compare-and-swap",
+        |v, _| { do_expand_updates(&mut v.kernel) }
+    ),
     each!("bool_memory", "loads and stores truth values as bytes", |v, _| do_bool_memory(&mut v.kernel)),
     each!("derive_counters", "computes numbers that loops only count up from their counters", |v, _| {
         do_derive_counters(&mut v.kernel)

@@ -5,6 +5,7 @@
 //!  async_commit     async_wait 1     ─►     (nothing)
 //!  load x[[a, b], j] : f16[64, N]    ─►     load x[rows, j] : f16[64, N]     rows = a .. a + 31, b .. b + 31
 //!  atomic_exchange y[i], t           ─►     old = atomic_exchange y[i], t    nobody takes `old`; the same for i64
+//!  for .. carry at = iota { .. at + B }   at is iota + t*B   `derive_counters`
 //!  load x[i + iota] where c          ─►     load x[i] where c                `plain_indices`
 //!  load x[i] where i + iota < n      ─►     load x[i]                        `implied_masks`, if x has n elements
 //! ```
@@ -13,6 +14,7 @@
 //! that nothing takes its data before a wait. Where products read them, `row_runs` finds the runs of rows again.
 
 use super::cursor::Cursor;
+use super::derive_counters::derive_tiles;
 use super::implied_masks::drop_implied_masks;
 use super::plain_indices::plain_indices;
 use crate::takes::is_long;
@@ -23,6 +25,7 @@ use warplift_ir::types::Elem;
 /// Writes asynchronous copies as loads, runs as tiles of indices, exchanges with the result that their instructions have, and
 /// accesses without tiles of indices that count up and without masks that their views imply.
 pub fn do_plain_accesses(k: &mut Kernel) {
+    derive_tiles(k);
     plain_indices(k);
     drop_implied_masks(k);
     Cursor::rewrite(k, |mut c, inst| {

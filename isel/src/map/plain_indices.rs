@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Many texts write all their accesses so. A tile of indices qualifies along a dimension if it is the place along it plus what is
-//! the same for all elements. Sums of 32 bits wrap around in both forms alike where a view
+//! the same for all elements. Sums of 32 bits, with a sign or without, wrap around in both forms alike where a view
 //! has a known end: both lie outside of it. Wide ones are compared before they are narrowed.
 
-use super::cursor::{Cursor, I32};
+use super::cursor::Cursor;
 use super::elements::operand_dims;
 use super::implied_masks::unmasked;
 use super::narrow_indices::narrowed;
@@ -20,6 +20,9 @@ use crate::tiles::accessed;
 use crate::window::Window;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
+
+/// Indices without a sign.
+const U32: Elem = Elem::Uint(32);
 
 /// Operations that an index is taken apart into at most: values form a graph, and it is walked as a tree.
 const FUEL: u32 = 256;
@@ -49,7 +52,10 @@ fn rewrite(c: &mut Cursor<'_>, inst: Inst) {
         if counts_up(c.k, inst, *arg, d) {
             let index = widest(c.k, *arg);
             let first = first(c, index).unwrap_or_else(|| c.int(0));
-            *arg = if c.k.ty(first) == I32 { first } else { narrowed(c, first) };
+            *arg = match c.k.ty(first).elem() {
+                Elem::I32 | U32 => c.cast(first, Elem::I32),
+                _ => narrowed(c, first),
+            };
             changed = true;
         }
     }
@@ -71,10 +77,10 @@ fn widest(k: &Kernel, index: Value) -> Value {
 /// Whether an index is a tile that counts up along this dimension of the accessed tile.
 fn counts_up(k: &Kernel, inst: Inst, index: Value, d: usize) -> bool {
     let index = widest(k, index);
-    let Type::Tile(elem @ (Elem::I32 | Elem::I64), shape) = k.ty(index) else { return false };
+    let Type::Tile(elem @ (Elem::I32 | Elem::I64 | U32), shape) = k.ty(index) else { return false };
     let dims: Vec<usize> = (0..shape.rank()).collect();
     let one = k.ty(accessed(k, inst)).shape().is_some_and(|s| s.dims()[d].is_one());
-    // Without an extent nothing is compared, so a wide index has no narrow one.
+    // Without an extent nothing is compared, so a wide index has no narrow one, nor one from 2^31 on a signed one.
     let open = || {
         let window = Window::of(k, k.args(inst)[0]);
         window.is_none_or(|w| k.is_unbounded(w.extent(k, w.kept[d])))
@@ -96,7 +102,7 @@ fn steps(k: &Kernel, v: Value, dims: &[usize], d: usize, fuel: &mut u32) -> Opti
         Op::Full => Some(0),
         Op::Iota(own) if k.ty(v).shape()?.dims()[usize::from(own)].is_one() => Some(0),
         Op::Iota(own) => (dims[usize::from(own)] == d).then_some(1),
-        Op::Cast => steps(k, args[0], dims, d, fuel).filter(|&n| is_exact(k, args[0], n)),
+        Op::Cast => steps(k, args[0], dims, d, fuel).filter(|&n| is_exact(k, v, args[0], n)),
         Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max)) => {
             let (x, y) = (steps(k, args[0], dims, d, fuel)?, steps(k, args[1], dims, d, fuel)?);
             match op {
@@ -109,9 +115,11 @@ fn steps(k: &Kernel, v: Value, dims: &[usize], d: usize, fuel: &mut u32) -> Opti
     }
 }
 
-/// Whether a tile of so many places is the same sum when it is widened: a narrow sum would wrap around.
-fn is_exact(k: &Kernel, v: Value, places: u8) -> bool {
-    k.ty(v).elem() == Elem::I32 && (places == 0 || is_place(k, v))
+/// Whether a tile of so many places is the same sum in another type: a narrow sum that is widened would wrap around.
+fn is_exact(k: &Kernel, to: Value, v: Value, places: u8) -> bool {
+    let [to, from] = [to, v].map(|v| k.ty(v).elem());
+    let words = [to, from].into_iter().all(|e| matches!(e, Elem::I32 | U32));
+    words || matches!(from, Elem::I32 | U32) && (places == 0 || is_place(k, v))
 }
 
 fn is_place(k: &Kernel, v: Value) -> bool {

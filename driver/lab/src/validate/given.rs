@@ -10,7 +10,7 @@
 //!
 //! What is not given is drawn by its use ([`super::usual`]) or at random. Contents that an array's type cannot hold are refused.
 
-use super::npy;
+use super::npy::{self, Stored};
 use super::{Operand, ProblemError};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -19,7 +19,7 @@ use rand_distr::{StandardNormal, Zipf};
 use std::path::PathBuf;
 use std::str::FromStr;
 use warplift::predict::Arrays;
-use warplift_ir::interp::Memory;
+use warplift_ir::interp::{Memory, Number};
 use warplift_ir::types::Elem;
 
 /// What an array holds.
@@ -142,9 +142,7 @@ impl FromStr for Contents {
                 ends(range).map(|(lo, hi)| Self::Zipf(exponent, lo, hi))?
             }
             ["list", numbers] => {
-                let all =
-                    numbers.split(',').map(|n| n.trim().parse().ok().filter(|v: &i64| v.abs() <= EXACT));
-                let all: Option<Vec<i64>> = all.collect();
+                let all: Option<Vec<i64>> = numbers.split(',').map(|n| n.trim().parse().ok()).collect();
                 Self::List(
                     all.ok_or_else(|| wrong(format!("`{text}`: expected integers, as in list:0,0,1")))?,
                 )
@@ -183,13 +181,35 @@ const EXACT: i64 = 1 << 53;
 /// Numbers that the array's type cannot hold; a file that cannot be read or has another length.
 pub(super) fn drawn(operand: &Operand, contents: &Contents, seed: u64) -> Result<Vec<u8>, ProblemError> {
     let values = values(operand, contents, &mut StdRng::seed_from_u64(seed))?;
-    if let Some(value) = values.iter().find(|v| !holds(operand.elem, **v)) {
-        let (name, elem) = (&operand.name, operand.elem);
-        return Err(wrong(format!("data of `{name}`: {value} does not fit {elem}")));
-    }
+    let (name, elem) = (&operand.name, operand.elem);
+    let number = |v: &Stored| {
+        stored(elem, *v).ok_or_else(|| {
+            let value = match v {
+                Stored::Whole(v) => v.to_string(),
+                Stored::Real(v) => v.to_string(),
+            };
+            wrong(format!("data of `{name}`: {value} does not fit {elem}"))
+        })
+    };
+    let numbers = values.iter().map(number).collect::<Result<Vec<_>, _>>()?;
     let mut memory = Memory::new();
-    let id = memory.add_values("", operand.elem, &values);
+    let id = memory.add_numbers("", elem, &numbers);
     Ok(memory.bytes(id).to_vec())
+}
+
+/// A number as elements of a type hold it: floats the nearest one, integers its whole part.
+fn stored(elem: Elem, value: Stored) -> Option<Number> {
+    if elem.is_float() {
+        return Some(Number::Float(value.as_f64()));
+    }
+    let whole = match value {
+        Stored::Whole(v) => v,
+        Stored::Real(v) if v.is_nan() => return None,
+        Stored::Real(v) => v.trunc() as i128,
+    };
+    let (bits, signed) = (elem.bits(), elem.is_signed());
+    let (least, end) = if signed { (-(1i128 << (bits - 1)), 1 << (bits - 1)) } else { (0, 1i128 << bits) };
+    (least..end).contains(&whole).then_some(Number::Int(whole as i64))
 }
 
 /// The seed of one array.
@@ -197,17 +217,17 @@ pub(super) fn seed_of(seed: u64, array: usize) -> u64 {
     seed.wrapping_mul(1000).wrapping_add(array as u64)
 }
 
-fn values(operand: &Operand, contents: &Contents, rng: &mut StdRng) -> Result<Vec<f64>, ProblemError> {
+fn values(operand: &Operand, contents: &Contents, rng: &mut StdRng) -> Result<Vec<Stored>, ProblemError> {
     let count = operand.elements as usize;
-    let mut uniform =
-        |lo: i64, hi: i64| (0..count).map(|_| rng.random_range(lo..=hi) as f64).collect::<Vec<_>>();
+    let whole = |v: i64| Stored::Whole(v.into());
+    let mut uniform = |lo: i64, hi: i64| (0..count).map(|_| rng.random_range(lo..=hi)).collect::<Vec<_>>();
     Ok(match contents {
-        Contents::Zeros => vec![0.0; count],
-        Contents::Integers(lo, hi) => uniform(*lo, *hi),
+        Contents::Zeros => vec![Stored::Whole(0); count],
+        Contents::Integers(lo, hi) => uniform(*lo, *hi).into_iter().map(whole).collect(),
         Contents::Sorted(lo, hi) => {
             let mut all = uniform(*lo, *hi);
-            all.sort_by(f64::total_cmp);
-            all
+            all.sort_unstable();
+            all.into_iter().map(whole).collect()
         }
         Contents::Normal if !operand.elem.is_float() => {
             return Err(wrong(format!(
@@ -215,21 +235,21 @@ fn values(operand: &Operand, contents: &Contents, rng: &mut StdRng) -> Result<Ve
                 operand.name, operand.elem
             )));
         }
-        Contents::Normal => (0..count).map(|_| rng.sample(StandardNormal)).collect(),
+        Contents::Normal => (0..count).map(|_| Stored::Real(rng.sample(StandardNormal))).collect(),
         Contents::Permutation => {
-            let mut all: Vec<f64> = (0..count).map(|i| i as f64).collect();
+            let mut all: Vec<Stored> = (0..count).map(|i| Stored::Whole(i as i128)).collect();
             all.shuffle(rng);
             all
         }
         Contents::Zipf(exponent, lo, hi) => {
             let law = Zipf::new((hi - lo + 1) as f64, *exponent).map_err(|e| wrong(e.to_string()))?;
-            (0..count).map(|_| *lo as f64 + rng.sample(law) - 1.0).collect()
+            (0..count).map(|_| Stored::Real(*lo as f64 + rng.sample(law) - 1.0)).collect()
         }
         Contents::List(all) if all.len() != count => {
             let (name, found) = (&operand.name, all.len());
             return Err(wrong(format!("a list of {found} elements; `{name}` has {count} at these sizes")));
         }
-        Contents::List(all) => all.iter().map(|&v| v as f64).collect(),
+        Contents::List(all) => all.iter().copied().map(whole).collect(),
         Contents::File(path) => {
             let all = npy::read(path).map_err(wrong)?;
             if all.len() != count {
@@ -241,16 +261,6 @@ fn values(operand: &Operand, contents: &Contents, rng: &mut StdRng) -> Result<Ve
             all
         }
     })
-}
-
-/// Whether a type has a number near this one.
-fn holds(elem: Elem, value: f64) -> bool {
-    let bits = elem.bits();
-    match (elem.is_float(), elem.is_signed()) {
-        (true, _) => true,
-        (false, true) => value >= -f64::exp2(f64::from(bits - 1)) && value < f64::exp2(f64::from(bits - 1)),
-        (false, false) => value >= 0.0 && value < f64::exp2(f64::from(bits)),
-    }
 }
 
 fn wrong(message: String) -> ProblemError {

@@ -8,47 +8,66 @@
 use half::f16;
 use std::path::Path;
 
+/// A number as a file has it: integers of 64 bits are exact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Stored {
+    /// Of a type of integers.
+    Whole(i128),
+    /// Of a type of floats.
+    Real(f64),
+}
+
+impl Stored {
+    /// The nearest f64.
+    pub(super) fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(v) => v as f64,
+            Self::Real(v) => v,
+        }
+    }
+}
+
 /// The numbers of a file.
 ///
 /// # Errors
 /// It cannot be read, is no such file, or has a type or an order that is not read.
-pub(super) fn read(path: &Path) -> Result<Vec<f64>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<Stored>, String> {
     let bytes = std::fs::read(path).map_err(|e| format!("reading {}: {e}", path.display()))?;
     numbers(&bytes).map_err(|why| format!("{}: {why}", path.display()))
 }
 
 /// Bytes of a number and how it is read.
-type Form = (usize, fn(&[u8]) -> f64);
+type Form = (usize, fn(&[u8]) -> Stored);
 
-/// A little-endian number of a Rust type as f64.
+/// A little-endian number of a Rust type.
 macro_rules! number {
-    ($ty:ty) => {
+    ($ty:ty, $kind:ident) => {
         (size_of::<$ty>(), |bytes: &[u8]| {
             let mut own = [0; size_of::<$ty>()];
             own.copy_from_slice(bytes);
-            <$ty>::from_le_bytes(own) as f64
+            Stored::$kind(<$ty>::from_le_bytes(own).into())
         })
     };
 }
 
 fn form(descr: &str) -> Option<Form> {
     Some(match descr.trim_start_matches(['<', '|', '=']) {
-        "f8" => number!(f64),
-        "f4" => number!(f32),
-        "f2" => (2, |b| f16::from_le_bytes([b[0], b[1]]).to_f64()),
-        "i8" => number!(i64),
-        "i4" => number!(i32),
-        "i2" => number!(i16),
-        "i1" => number!(i8),
-        "u8" => number!(u64),
-        "u4" => number!(u32),
-        "u2" => number!(u16),
-        "u1" | "b1" => number!(u8),
+        "f8" => number!(f64, Real),
+        "f4" => number!(f32, Real),
+        "f2" => number!(f16, Real),
+        "i8" => number!(i64, Whole),
+        "i4" => number!(i32, Whole),
+        "i2" => number!(i16, Whole),
+        "i1" => number!(i8, Whole),
+        "u8" => number!(u64, Whole),
+        "u4" => number!(u32, Whole),
+        "u2" => number!(u16, Whole),
+        "u1" | "b1" => number!(u8, Whole),
         _ => return None,
     })
 }
 
-fn numbers(bytes: &[u8]) -> Result<Vec<f64>, String> {
+fn numbers(bytes: &[u8]) -> Result<Vec<Stored>, String> {
     let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or("no file that numpy.save wrote")?;
     let cut = || "the file ends within its header".to_owned();
     let wide = rest.first().is_some_and(|major| *major > 1);
@@ -86,10 +105,14 @@ mod tests {
 
     #[test]
     fn numbers_are_read_by_their_type() {
-        assert_eq!(numbers(&file("<i2", "False", &[1, 0, 0xff, 0xff])).unwrap(), [1.0, -1.0]);
-        assert_eq!(numbers(&file("<f4", "False", &1.5f32.to_le_bytes())).unwrap(), [1.5]);
-        assert_eq!(numbers(&file("<f2", "False", &[0, 0x3c])).unwrap(), [1.0]);
-        assert_eq!(numbers(&file("|u1", "False", &[200])).unwrap(), [200.0]);
+        use Stored::{Real, Whole};
+        assert_eq!(numbers(&file("<i2", "False", &[1, 0, 0xff, 0xff])).unwrap(), [Whole(1), Whole(-1)]);
+        assert_eq!(numbers(&file("<f4", "False", &1.5f32.to_le_bytes())).unwrap(), [Real(1.5)]);
+        assert_eq!(numbers(&file("<f2", "False", &[0, 0x3c])).unwrap(), [Real(1.0)]);
+        assert_eq!(numbers(&file("|u1", "False", &[200])).unwrap(), [Whole(200)]);
+        let large = (1i64 << 53) + 1;
+        assert_eq!(numbers(&file("<i8", "False", &large.to_le_bytes())).unwrap(), [Whole(large.into())]);
+        assert_eq!(numbers(&file("<u8", "False", &[0xff; 8])).unwrap(), [Whole(u64::MAX.into())]);
         for (bytes, why) in [
             (file(">f4", "False", &[]), "type `>f4`"),
             (file("<f4", "True", &[]), "Fortran"),

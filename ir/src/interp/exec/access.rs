@@ -9,7 +9,7 @@ use super::{Program, Result};
 use crate::interp::Fault;
 use crate::interp::arith::Undefined;
 use crate::interp::memory::{BufferId, Memory};
-use crate::interp::number::{Number, cast};
+use crate::interp::number::{Number, cast, to_bits};
 use crate::interp::tile::{Extents, Tile, each_index};
 use crate::interp::value::{UNBOUNDED, Val, View};
 use crate::tile::{AtomicOp, Inst, MOST_INDEX, Op, Type};
@@ -265,7 +265,7 @@ fn update(
     let (old, value) = match op.atomic() {
         Some(op) => {
             let old = read(memory, view.buffer, bit, elem)?;
-            let changes = expected.is_none_or(|e| e == old);
+            let changes = expected.is_none_or(|e| to_bits(elem, e) == to_bits(elem, old));
             (old, if changes { crate::interp::atomic(op, elem, old, new) } else { old })
         }
         None => (new, new),

@@ -3,9 +3,11 @@
 //! ```text
 //!  load v[rows, j] : f16[M, N]     rows: i32[M] ─► expand_dims ─► i32[M, 1] ─► broadcast ─► i32[M, N]
 //!  old = atomic_add v[i, j], x     x: f32 ─► full ─► f32[1, 1] ─► atomic_add ─► f32[1, 1] ─► old: f32
+//!  store v[at], x                  at: i32[B], x: f32 ─► full ─► f32[B]
+//!  load v[at] : f16[M, N]          v: f16[n], at: i32[M, N] ─► i32[M*N] ─► load ─► f16[M*N] ─► f16[M, N]
 //! ```
 
-use super::{AtomicOp, Elem, Inst, KernelBuilder, MemorySync, Op, Result, Shape, Type, Value, joined};
+use super::{AtomicOp, Dim, Elem, Inst, KernelBuilder, MemorySync, Op, Result, Shape, Type, Value, joined};
 use crate::tile::{MAX_RANK, ReduceOp};
 use std::mem::take;
 
@@ -37,11 +39,32 @@ impl KernelBuilder {
         shape: Shape,
     ) -> Result<Inst> {
         self.all_visible(&[view])?;
+        let flat = self.flat_shape(view, index, shape);
         let index = self.grown(index, shape)?;
         let mask = self.grown_mask(mask, shape)?;
         let elem = self.kernel.ty(view).elem();
         let op = Op::LoadGather { masked: mask.is_some() };
+        if let Some(flat) = flat {
+            let index = self.all_flat(&index, flat)?;
+            let mask = self.all_flat(mask.as_slice(), flat)?;
+            let made = self.inst(op, &joined(view, &index, &mask), Some(Type::Tile(elem, flat)))?;
+            return self.inst(Op::Reshape, &[self.kernel.result(made)], Some(Type::Tile(elem, shape)));
+        }
         self.inst(op, &joined(view, &index, mask.as_slice()), Some(Type::Tile(elem, shape)))
+    }
+
+    /// The shape of all elements in a row, where a tile of several dimensions gives the indices of a view of one.
+    fn flat_shape(&self, view: Value, index: &[Value], shape: Shape) -> Option<Shape> {
+        let (first, rest) = shape.dims().split_first()?;
+        let [index] = index else { return None };
+        let indexed = self.kernel.ty(*index).shape().is_some_and(|own| own.rank() == shape.rank());
+        let one = matches!(self.kernel.ty(view), Type::View(_, 1)) && !rest.is_empty() && indexed;
+        let all = || rest.iter().try_fold(*first, |all, d| all.times(*d));
+        one.then(all).flatten().and_then(|all| Shape::new(&[all]))
+    }
+
+    fn all_flat(&mut self, tiles: &[Value], flat: Shape) -> Result<Vec<Value>> {
+        tiles.iter().map(|&v| self.with_shape(Op::Reshape, &[v], flat)).collect()
     }
 
     /// Stores each element by its own indices where the mask is true; see [`KernelBuilder::load_gather`].
@@ -114,13 +137,49 @@ impl KernelBuilder {
         self
     }
 
-    /// The shape of one element of a view, if scalars alone say which one an atomic operation updates, and by what.
-    fn one_element(&self, op: &Op, view: Value, index: &[Value], given: &[Value]) -> Option<Shape> {
-        op.atomic()?;
+    /// The shape of what scalars are written to, by indices and a mask: one element, unless tiles are among these.
+    fn written_by_scalars(
+        &self,
+        view: Value,
+        index: &[Value],
+        given: &[Value],
+        mask: Option<Value>,
+    ) -> Option<Shape> {
         let scalar = |&v: &Value| matches!(self.kernel.ty(v), Type::Scalar(_));
         let Type::View(_, rank) = self.kernel.ty(view) else { return None };
-        let ones = || Shape::of(&[1; MAX_RANK][..usize::from(rank).min(MAX_RANK)]);
-        given.iter().chain(index).all(scalar).then(ones).flatten()
+        let rank = usize::from(rank).min(MAX_RANK);
+        if !given.iter().all(scalar) {
+            return None;
+        }
+        let shape_of = |(d, &v): (usize, &Value)| match self.kernel.ty(v).shape() {
+            Some(own) if own.rank() == 1 && d < rank => {
+                let mut dims = [Dim::new(1); MAX_RANK];
+                dims[d] = own.dims()[0];
+                Shape::new(&dims[..rank])
+            }
+            other => other,
+        };
+        let places = index.iter().enumerate().filter_map(shape_of);
+        let masks = mask.and_then(|m| self.kernel.ty(m).shape());
+        places.chain(masks).try_fold(Shape::of(&[1; MAX_RANK][..rank])?, |all, one| all.common(&one))
+    }
+
+    /// Scalars written to each element of a shape. What was there in one element is a scalar too.
+    fn scatter_scalars(
+        &mut self,
+        op: Op,
+        access: (Value, &[Value]),
+        given: &[Value],
+        mask: Option<Value>,
+        shape: Shape,
+    ) -> Result<Inst> {
+        let (view, index) = access;
+        let tile = |v: &Value| self.with_shape(Op::Full, &[*v], shape);
+        let tiles = given.iter().map(tile).collect::<Result<Vec<_>>>()?;
+        let scalars = index.iter().chain(&mask).all(|&v| self.kernel.ty(v).shape().is_none());
+        let returns = matches!(op, Op::AtomicScatter { old: true, .. });
+        let made = self.scatter(op, view, index, &tiles, mask)?;
+        if returns && scalars { self.only_element(made) } else { Ok(made) }
     }
 
     /// The element of a tile of one.
@@ -131,8 +190,8 @@ impl KernelBuilder {
         self.inst(Op::Reduce(ReduceOp::Sum, 0), &[flat], None)
     }
 
-    /// `given`: the operands that have the accessed shape, the last of which is written. Scalars update one element atomically, by
-    /// tiles of one element, and what it was before is a scalar too.
+    /// `given`: the operands that have the accessed shape, the last of which is written. Scalars are written to each element that
+    /// the indices name.
     pub(crate) fn scatter(
         &mut self,
         op: Op,
@@ -142,20 +201,28 @@ impl KernelBuilder {
         mask: Option<Value>,
     ) -> Result<Inst> {
         self.all_visible(given)?;
-        if let Some(shape) = self.one_element(&op, view, index, given) {
-            let tile = |v: &Value| self.with_shape(Op::Full, &[*v], shape);
-            let tiles = given.iter().map(tile).collect::<Result<Vec<_>>>()?;
-            let returns = matches!(op, Op::AtomicScatter { old: true, .. });
-            let made = self.scatter(op, view, index, &tiles, mask)?;
-            return if returns { self.only_element(made) } else { Ok(made) };
+        if let Some(shape) = self.written_by_scalars(view, index, given, mask) {
+            return self.scatter_scalars(op, (view, index), given, mask, shape);
         }
         let Some(shape) = given.last().and_then(|&x| self.kernel.ty(x).shape()) else {
             return self.inst(op, &joined(view, index, given), None);
         };
+        let flat = self.flat_shape(view, index, shape);
         let index = self.grown(index, shape)?;
         let mask = self.grown_mask(mask, shape)?;
         let rest: Vec<Value> = given.iter().copied().chain(mask).collect();
-        self.inst(op, &joined(view, &index, &rest), None)
+        let Some(flat) = flat else {
+            return self.inst(op, &joined(view, &index, &rest), None);
+        };
+        let [index, rest] = [self.all_flat(&index, flat)?, self.all_flat(&rest, flat)?];
+        let made = self.inst(op, &joined(view, &index, &rest), None)?;
+        match self.kernel.results(made) {
+            &[old] => {
+                let elem = self.kernel.ty(old).elem();
+                self.inst(Op::Reshape, &[old], Some(Type::Tile(elem, shape)))
+            }
+            _ => Ok(made),
+        }
     }
 
     /// Indices of an access of this shape: tiles grow, scalars stay.

@@ -293,9 +293,9 @@ impl Lower<'_> {
     }
 
     fn store(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
-        let mut args = self.access(&call.args[0])?;
+        let args = self.access(&call.args[0])?;
         let hint = match self.b.kernel().ty(args[0]) {
-            Type::View(elem, _) if op.atomic().is_some() => Some(elem),
+            Type::View(elem, _) => Some(elem),
             _ => None,
         };
         let given = call.args[1..].iter().map(|e| self.value(e, hint)).collect::<Result<Vec<_>>>()?;
@@ -305,10 +305,6 @@ impl Lower<'_> {
             true => op.scattered(old, mask.is_some(), call.sync),
             false => op,
         };
-        if op == Op::Store {
-            args.extend(given);
-            return self.inst(span, op, &args, None);
-        }
         self.b.set_loc(span.loc);
         let made = self.b.scatter(op, args[0], &args[1..], &given, mask);
         let made = self.checked(span, made)?;

@@ -172,10 +172,10 @@ impl Typing<'_> {
         }
     }
 
-    /// What a compare-and-swap expects: integers, one for each that is written.
+    /// What a compare-and-swap expects: an element for each that is written, of a width that instructions compare.
     fn expected(&self, operand: usize, tile: Type) -> Result<()> {
-        if !tile.elem().is_int() {
-            return self.bad_operand(operand, "a tile of integers");
+        if !tile.elem().is_int() && !matches!(tile.elem(), Elem::F32 | Elem::F16 | Elem::Bf16) {
+            return self.bad_operand(operand, "a tile of integers, f32, f16 or bf16");
         }
         match self.args[operand].elem() == tile.elem() {
             true => self.shaped(operand, tile),

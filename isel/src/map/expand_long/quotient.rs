@@ -5,11 +5,13 @@
 //!  y <  2^32    x1 / y in the upper word, then (x1 % y, x0) / y                       the same one
 //! ```
 //!
+//! A quotient by a power of two is a shift; a negative dividend is first moved by what is rounded toward zero.
+//!
 //! A division of 64 bits by 32 makes two digits of 16 bits, each by a division of words whose result is at most 2 too much
 //! (Knuth, "The Art of Computer Programming" 2, algorithm D; Warren, "Hacker's Delight", `divlu` and `udivdi3`).
 
 use super::{Expand, Words};
-use warplift_ir::tile::{BinOp, CmpOp, Value};
+use warplift_ir::tile::{BinOp, CmpOp, UnOp, Value};
 
 /// Bits of a digit.
 const DIGIT: i64 = 16;
@@ -26,6 +28,42 @@ impl Expand<'_> {
         let zero = self.number(0, x[0]);
         let [minus, minus_rest] = [quotient, rest].map(|v| self.difference([zero; 2], v));
         (self.choose(differ, minus, quotient), self.choose(x_negative, minus_rest, rest))
+    }
+
+    /// The quotient, rounded up: `(x - 1) / y + 1` of positive numbers, `(x + y - 1) / y` by a negative one. That of a negative
+    /// dividend is rounded toward zero, which is up.
+    pub(super) fn rounded_up(&mut self, x: Words, y: Words, signed: bool) -> Words {
+        let [zero, one] = [0, 1].map(|n| self.number(n, x[0]));
+        let [some, up] = [x, y].map(|v| self.compare(CmpOp::Gt, v, [zero; 2], signed));
+        let less = self.difference(x, [one, zero]);
+        let moved = self.sum(less, y);
+        let moved = self.choose(up, less, moved);
+        let dividend = self.choose(some, moved, x);
+        let whole = self.quotient(dividend, y, signed).0;
+        let next = self.sum(whole, [one, zero]);
+        let both = self.c.op(BinOp::And, some, up);
+        self.choose(both, next, whole)
+    }
+
+    /// The quotient by a power of two, or the remainder.
+    pub(super) fn by_power_of_two(&mut self, op: BinOp, x: Words, power: u32, signed: bool) -> Words {
+        let below = (1i64 << power) - 1;
+        let below = [below, below >> 32].map(|n| self.number(i64::from(n as u32), x[0]));
+        let bits = self.number(31, x[0]);
+        let moved = if signed {
+            let sign = self.arithmetic_shift(x[1], bits);
+            let by = below.map(|w| self.c.op(BinOp::And, w, sign));
+            self.sum(x, by)
+        } else {
+            x
+        };
+        if op == BinOp::Div {
+            let by = self.number(i64::from(power), x[0]);
+            return self.shifted_right(moved, by, signed);
+        }
+        let rest = below.map(|w| self.unary(UnOp::Not, w));
+        let whole = [0, 1].map(|n| self.c.op(BinOp::And, moved[n], rest[n]));
+        self.difference(x, whole)
     }
 
     /// A number without its sign, and whether it is negative.

@@ -233,12 +233,7 @@ impl Generator<'_> {
         let long = self.choices.of(&[Elem::I64, Elem::Uint(64)]);
         let cast = self.b.inst(Op::Cast, &[x], Some(Type::Tile(long, shape)))?;
         let mut v = self.b.results(cast)[0];
-        for _ in 0..1 + self.choices.below(3) {
-            let by = self.choices.of(&[3, 0x1_0000_0001, 5_000_000_019, i64::MAX, i64::MIN + 1]);
-            let by = self.b.int(by, long)?;
-            let op = self.choices.of(&LONG_OPS);
-            v = self.b.binary(op, v, by)?;
-        }
+        v = self.long_steps(v)?;
         if self.choices.chance(1, 4) {
             let op = self.choices.of(&ALONG);
             let d = self.choices.below(shape.rank()) as u8;
@@ -252,6 +247,18 @@ impl Generator<'_> {
         let bits = self.b.results(cast)[0];
         self.keep(bits, Range::whole(f64::from(i32::MIN), f64::from(u32::MAX)));
         Ok(())
+    }
+
+    /// Arithmetic of 64 bits on a tile or a scalar.
+    pub(super) fn long_steps(&mut self, mut v: Value) -> Result<Value> {
+        let long = self.ty(v).elem();
+        for _ in 0..1 + self.choices.below(3) {
+            let by = self.choices.of(&[3, 0x1_0000_0001, 5_000_000_019, i64::MAX, i64::MIN + 1]);
+            let by = self.b.int(by, long)?;
+            let op = self.choices.of(&LONG_OPS);
+            v = self.b.binary(op, v, by)?;
+        }
+        Ok(v)
     }
 
     /// Quotients, remainders and shifts by what they are defined for.

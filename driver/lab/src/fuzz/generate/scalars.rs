@@ -51,6 +51,12 @@ impl Generator<'_> {
         if elem.is_float() {
             return Ok(());
         }
+        if elem == Elem::I64 && self.choices.chance(1, 2) {
+            self.long_scalar(loaded)?;
+        }
+        if elem == Elem::I32 && self.choices.chance(1, 4) {
+            self.update_by_scalar(loaded)?;
+        }
         let loaded = self.assumed(loaded, elem)?;
         self.offset = Some(loaded).filter(|_| self.choices.chance(2, 3)).or(self.offset);
         if elem == Elem::I32 {
@@ -58,6 +64,17 @@ impl Generator<'_> {
             let count = self.index(BinOp::Max, loaded, zero)?;
             self.keep(count, Range::whole(0.0, DATA));
         }
+        Ok(())
+    }
+
+    /// Arithmetic of 64 bits, and 32 bits of what it gives.
+    fn long_scalar(&mut self, loaded: Value) -> Result<()> {
+        let v = self.long_steps(loaded)?;
+        let by = self.choices.of(&[0, 7, 31, 32, 40]);
+        let by = self.b.int(by, Elem::I64)?;
+        let v = self.index(BinOp::Shr, v, by)?;
+        let bits = self.b.cast(v, Elem::I32)?;
+        self.keep(bits, Range::whole(f64::from(i32::MIN), f64::from(i32::MAX)));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  each element its own      add, min, max, exchange, cas; what they found is stored too
-//!  all blocks at one place   add, min, max of integers, which are the same in every order
+//!  all blocks at one place   add, min, max of integers, which are the same in every order; by tiles and by scalars
 //! ```
 
 use super::super::range::Range;
@@ -64,6 +64,18 @@ impl Generator<'_> {
         let most = 2f64.powi(32);
         self.known.insert(old, Range::whole(-most, most));
         self.store(old)
+    }
+
+    /// Updates one element, or none, with a scalar from every block.
+    pub(super) fn update_by_scalar(&mut self, v: Value) -> Result<()> {
+        let ptr = self.pointer(self.ty(v).elem())?;
+        let all = self.int(SHARED)?;
+        let view = self.b.view(ptr, &[all], None, 0.0)?;
+        let at = self.choices.of(&[0, 3, SHARED, -1]);
+        let at = self.int(at)?;
+        let op = self.choices.of(&ANY_ORDER);
+        self.synced(false, false);
+        self.b.atomic(op, view, &[at], v)
     }
 
     /// Updates a few elements with all of a tile's, from every block.
