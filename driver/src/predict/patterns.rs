@@ -246,6 +246,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rows_that_select_give_what_they_take() {
+        use Opcode::*;
+        let of = |op, attr, args: &[i64]| evaluate(&data(op, attr), |k| args.get(k).copied());
+        let cmp = Attr::Cmp;
+        assert_eq!(of(SelectS32, cmp(CmpOp::Lt), &[7, 8, -1, 2]), Some(7));
+        assert_eq!(of(SelectU32, cmp(CmpOp::Lt), &[7, 8, -1, 2]), Some(8));
+        assert_eq!(of(SelectSumS32, cmp(CmpOp::Ge), &[7, 8, 3, 4, 8]), Some(8));
+        assert_eq!(of(SelectDiffS32, cmp(CmpOp::Le), &[7, 8, 3, 4, -1]), Some(7));
+        assert_eq!([0, -1].map(|m| of(SelectMask, Attr::None, &[7, 8, m])), [Some(8), Some(7)]);
+        assert_eq!(of(SelectS32, cmp(CmpOp::Lt), &[7, 8, 1]), None);
+        // `a ? b : c`, and `a ^ b ^ c`, bit by bit.
+        assert_eq!(of(Lop3, Attr::Imm(0xca), &[0b1100, 0b1010, 0b0110]), Some(0b1010));
+        assert_eq!(of(Lop3, Attr::Imm(0x96), &[0b1100, -1, 0b0110]), Some(!0b1010));
+    }
+
     /// One step gives what the lanes give, at the borders of 32 bits too.
     #[test]
     fn one_step_gives_what_the_lanes_give() {

@@ -118,6 +118,11 @@ pub fn evaluate<W: Word>(data: &InstData<'_>, arg: impl Fn(usize) -> Option<W>) 
             // What the data decides is taken to be the greater: the bound of a loop that has work, an extent that is there.
             None => both().map(|(a, b)| a.pair(b, i64::max)),
         },
+        SelectMask | SelectS32 | SelectU32 | SelectSumS32 | SelectDiffS32 => select(chosen(data, &arg)?, arg),
+        Lop3 => {
+            let (a, b) = both()?;
+            Some(by_table(data, a, b, arg(2)?))
+        }
         SetpS32 | SetpS64 => compare(&data.attr, both()?),
         SetS32 => both().and_then(|v| compare(&data.attr, v)).map(every_bit),
         SetU32 => {
@@ -136,6 +141,32 @@ pub fn evaluate<W: Word>(data: &InstData<'_>, arg: impl Fn(usize) -> Option<W>) 
         MulS64 | MulWideS32 => both().map(|(a, b)| a.pair(b, i64::wrapping_mul)),
         ShflBfly | ShflIdx | ReduxAddS32 | ReduxMaxS32 | ReduxOr => between_lanes(data, arg(0)?, arg(1)),
         op => both().and_then(|(a, b)| a.with(b, |a, b| fold(op, a as i32, b as i32).map(i64::from))),
+    }
+}
+
+/// Bits by a table of what three bits give.
+fn by_table<W: Word>(data: &InstData<'_>, a: W, b: W, c: W) -> W {
+    let Attr::Imm(table) = data.attr else { return a };
+    let term = |n: i64| {
+        let own = |w: W, bit: i64| w.map(|v| if n & bit != 0 { v } else { !v });
+        own(a, 4).pair(own(b, 2), |a, b| a & b).pair(own(c, 1), |ab, c| ab & c)
+    };
+    let terms = (0..8).filter(|n| table >> n & 1 == 1).map(term);
+    terms.fold(W::every(0), |all, term| all.pair(term, |a, b| a | b))
+}
+
+/// Whether a row that compares and selects takes its first operand.
+fn chosen<W: Word>(data: &InstData<'_>, arg: &impl Fn(usize) -> Option<W>) -> Option<W> {
+    let (x, next) = (arg(2)?, arg(3));
+    match data.op {
+        Opcode::SelectMask => Some(x.map(|v| i64::from(v != 0))),
+        Opcode::SelectS32 => compare(&data.attr, (x, next?)),
+        Opcode::SelectU32 => compare(&data.attr, (x.map(unsigned), next?.map(unsigned))),
+        Opcode::SelectSumS32 => compare(&data.attr, (x.pair(next?, add_words), arg(4)?)),
+        Opcode::SelectDiffS32 => {
+            compare(&data.attr, (x.pair(next?, |a, b| word(a.wrapping_sub(b))), arg(4)?))
+        }
+        _ => None,
     }
 }
 
