@@ -221,7 +221,7 @@ fn misuse_in_text_is_an_error() {
         ),
         (
             "g = view p : f16[n] store g[0], n",
-            "the value of `store` must be a tile: `full x : f16[1]`, found i32",
+            "the view holds f16, the tile is i32[1]: write `cast(.., f16)`",
         ),
         (
             "g = view p : f16[n] x = full 0.0 : f16[4, 4] store g[0], x",
