@@ -29,12 +29,14 @@ pub struct Scene {
     pub shares: Vec<f64>,
     /// How many times as long device memory takes to answer them.
     pub slowdown: f64,
+    /// Bytes of a block's own after which the L2 has lost what the block asked for before.
+    pub lost: f64,
 }
 
 impl Scene {
     /// So many multiprocessors with blocks, and no account of device memory.
     pub fn new(multiprocessors: u32, single: bool) -> Self {
-        Self { multiprocessors, single, shares: Vec::new(), slowdown: 1.0 }
+        Self { multiprocessors, single, shares: Vec::new(), slowdown: 1.0, lost: f64::INFINITY }
     }
 }
 
@@ -118,7 +120,7 @@ mod tests {
 
     /// Bytes in a cycle of a ring of so many copies of so many bytes each.
     fn ring(multiprocessors: u32, copies: usize, bytes: f64) -> f64 {
-        let scene = Scene { multiprocessors, single: true, shares: vec![1.0], slowdown: 1.0 };
+        let scene = Scene { shares: vec![1.0], ..Scene::new(multiprocessors, true) };
         let mut memory = Memory::new(&scene, SM90A.rates);
         let mut ends = vec![0.0; copies];
         let mut link = 0.0_f64;
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn what_others_have_asked_for_waits_for_no_rate() {
         let of = |share| {
-            let scene = Scene { multiprocessors: 132, single: true, shares: vec![share], slowdown: 1.0 };
+            let scene = Scene { shares: vec![share], ..Scene::new(132, true) };
             let mut memory = Memory::new(&scene, SM90A.rates);
             (0..100).map(|k| memory.ask(Way::Box, 0, f64::from(k), 16384.0)).fold(0.0, f64::max)
         };

@@ -41,6 +41,7 @@ pub(crate) mod neighbours;
 mod patterns;
 mod phases;
 mod progress;
+mod reuse;
 mod scalars;
 mod shown;
 mod traffic;
@@ -259,17 +260,19 @@ fn walk_blocks(
         unequal: alone.work.is_some(),
         ..Walks::new(program, target, resident, waves, scene)
     };
-    let (first, units, walked) = walks.first(blocks, floor.memory, &reads)?;
+    let (first, units, walked) = walks.first(blocks, floor.memory, (&reads, &alone))?;
     let (end, even) = walks.end(grid, blocks, first, &walked, &alone);
     let again = walks.read_again(grid, blocks, &walked, (end, slowdown))?;
     let (end, copying) = walks.latest(grid, blocks, &walked, (end, manifest.dynamic_shared))?;
     let memory = floor.memory * slowdown + again;
+    let products = end * units.share_of(Unit::Tensor, first.together);
+    let slowest = end.max(neighbours::overlapped(products, memory));
     // The next launch's blocks take places beside running ones while other multiprocessors are idle, unless there are none.
     let apart = places == 1 || 2 * blocks <= multiprocessors;
     let overlap = overlapping(scheduled, manifest, &walked, (end, memory, apart), target);
     let prediction = Prediction {
         clock: Clock::default(),
-        cycles: target.estimates.start_cycles + end.max(memory),
+        cycles: target.estimates.start_cycles + slowest,
         overlap,
         pdl: scheduled.launch.pdl,
         block: first.together,
@@ -394,6 +397,8 @@ struct Walks<'p, 's, 'a> {
     unequal: bool,
     /// Cycles by which the last one of the blocks that share a counter is longer than all of them in the mean.
     last: f64,
+    /// Bytes that device memory moves again, and whether the order of tiles tells all of them.
+    again: (f64, bool),
     /// Parameters, from 1, whose unknown contents decided these walks; 0 where the array is not known.
     assumed: BTreeSet<u32>,
 }
@@ -413,23 +418,9 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
             mean: 1.0,
             unequal: false,
             last,
+            again: (0.0, false),
             assumed,
         }
-    }
-
-    /// Cycles of device memory for what blocks ask for again after it has left the L2. Where all that is asked for takes less than
-    /// the blocks, it does not matter what comes back. Of programs that draw their tiles neighbours are not known: each
-    /// walks its own way through the grid.
-    fn read_again(
-        &mut self,
-        grid: [i64; 3],
-        blocks: u32,
-        walked: &Walked,
-        (end, slowdown): (f64, f64),
-    ) -> Result<f64, PredictError> {
-        let rate = self.target.rates.memory_bytes_per_cycle / slowdown;
-        let hidden = walked.draws || self.mean * f64::from(blocks) * walked.requests.bytes() / rate < end;
-        if hidden { Ok(0.0) } else { Ok(self.mean * self.refetched(grid, blocks, &walked.requests)? / rate) }
     }
 
     /// One block beside so many like it: when it ends, and the units it took.
@@ -453,14 +444,17 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         &mut self,
         blocks: u32,
         memory: f64,
-        reads: &Reads,
+        (reads, work): (&Reads, &Unequal<'_>),
     ) -> Result<(Cost, Units, Walked), PredictError> {
         let seen = self.cost([0; 3])?;
-        if memory < WAITED * f64::from(self.waves) * self.mean * seen.0.together {
+        let end = f64::from(self.waves) * self.mean * seen.0.together;
+        let reads = self.moved(blocks, end, &seen.2.requests, (reads, work));
+        if memory + self.again.0 / self.target.rates.memory_bytes_per_cycle < WAITED * end {
+            self.scene.lost = f64::INFINITY;
             return Ok(seen);
         }
         (self.walked, self.last, self.replaced) = (0, 0.0, self.steps);
-        self.scene.shares = self.shares(self.mean * f64::from(blocks), &seen.2.requests, reads);
+        self.scene.shares = self.shares(self.mean * f64::from(blocks), &seen.2.requests, &reads);
         self.cost([0; 3])
     }
 
@@ -487,10 +481,11 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     /// Of each parameter the part that device memory moves of what all blocks ask for.
     fn shares(&self, blocks: f64, requests: &Requests, reads: &Reads) -> Vec<f64> {
         let arrays: Vec<Option<&str>> = self.program.arrays().collect();
+        let asked = |parameter| requests.of(parameter) + requests.again(parameter, self.scene.lost);
         let share = |array: &Option<&str>| {
             let Some(read) = array.and_then(|name| reads.get(name)) else { return 0.0 };
             let same = arrays.iter().zip(0..).filter(|(other, _)| *other == array);
-            let asked = blocks * same.map(|(_, parameter)| requests.of(parameter)).sum::<f64>();
+            let asked = blocks * same.map(|(_, parameter)| asked(parameter)).sum::<f64>();
             (read / asked.max(1.0)).min(1.0)
         };
         arrays.iter().map(share).collect()
@@ -549,17 +544,6 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         let copying = self.copying(grid, blocks, walked, (end, shared));
         let end = copying.map_or(end, |cycles| neighbours::overlapped(end, cycles));
         Ok((end.max(self.updating(grid, walked)?).max(started), copying))
-    }
-
-    /// Bytes that device memory moves again because the L2 has lost them: by comparison with the first block's
-    /// neighbours.
-    fn refetched(&mut self, grid: [i64; 3], blocks: u32, first: &Requests) -> Result<f64, PredictError> {
-        let cache = f64::from(self.target.l2_bytes);
-        if grid[1] * grid[2] <= 1 || f64::from(blocks) * first.bytes() <= cache {
-            return Ok(0.0);
-        }
-        let next = self.others(grid, |_| 1)?.map(|walked| walked.map(|walked| walked.requests));
-        Ok(traffic::refetched(first, &next, grid, cache))
     }
 
     /// A block along each dimension that has several, at the place that is told by their number.

@@ -37,6 +37,63 @@ fn memory_that_far_blocks_share_is_read_again() {
     assert!(many.memory > 12.0 * few.memory, "x is larger than the L2 only in the second: {few} {many}");
 }
 
+/// Grouped products in linear order read all rows once more for each column of tiles, and so do programs that draw them; bands do
+/// not. Measured on an H100: 944 us for 759, and 805 for 519 with 64 groups (docs/lab-book/2026-11-26.md).
+#[test]
+fn orders_of_tiles_decide_what_is_read_again() {
+    let module = find("gemm_grouped").unwrap().parse().unwrap();
+    let kernel = &module.kernels[0];
+    let of = |order: &str, sizes: &str| {
+        let text = format!(
+            "mapping gemm_grouped {{ for t: pipeline fit, producers 1, consumers 2, wait 0 kernel: persistent{order} }}"
+        );
+        let mapping = parse_file(&text, "order.tile").unwrap().mappings.remove(0);
+        let sizes = Sizes::parse(kernel, sizes).unwrap();
+        let tiles = 128 / i32::try_from(sizes.int("groups").unwrap()).unwrap();
+        let held = |of: &dyn Fn(i32) -> i32| (0..129).flat_map(|n| of(n).to_le_bytes()).collect::<Vec<u8>>();
+        let arrays = Arrays::from([
+            ("group".to_owned(), held(&|n| n / tiles)),
+            ("first".to_owned(), held(&|n| n * 128)),
+            ("offsets".to_owned(), held(&|n| n * 128 * tiles)),
+        ]);
+        let launch = Launch { sizes: &sizes, arrays: &arrays };
+        predict(kernel, &mapping, &H100, launch, &Default::default()).unwrap()
+    };
+    for groups in ["groups=8,n=4096", "groups=64,n=2048"] {
+        let sizes = format!("{groups},tiles=128,rows=16384,k=4096");
+        let [linear, drawn, bands] = ["", ", raster counter", ", raster band_m 8"].map(|o| of(o, &sizes));
+        assert!(linear.cycles > 1.15 * bands.cycles, "{linear} {bands}");
+        assert!((0.9..1.1).contains(&(drawn.cycles / linear.cycles)), "{drawn} {linear}");
+    }
+}
+
+/// A row that is read twice comes from device memory again if all blocks together read more in between than the L2 holds.
+#[test]
+fn rows_that_do_not_stay_are_read_again() {
+    let of = |columns: i64| {
+        let text = format!(
+            "kernel twice(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32) {{
+            grid m
+            i = block_index
+            gx = view x : f32[m, {columns}]
+            gy = view y : f32[m, {columns}]
+            zero = full 0.0 : f32[1, 4096]
+            s = for t in 0..{columns} / 4096 carry c = zero {{
+                d = c + load gx[i, t*4096] : f32[1, 4096]
+                yield d
+            }}
+            sum = reduce_sum(s, 1)
+            for t in 0..{columns} / 4096 {{ store gy[i, t*4096], (load gx[i, t*4096] : f32[1, 4096]) * sum }} }}
+            mapping twice {{ kernel: warps 16 }}"
+        );
+        predicted_with(&text, "m=1056", None)
+    };
+    let (near, far) = (of(2 * 4096), of(64 * 4096));
+    let floors = |p: &Prediction| p.memory / p.floor.memory;
+    assert!(floors(&near) < 1.02, "{near}");
+    assert!((1.4..1.6).contains(&floors(&far)), "{far}");
+}
+
 #[test]
 fn the_fullest_unit_of_a_large_product_is_the_tensor_cores() {
     let p = predicted("gemm", "m=4096,n=4096,k=4096");

@@ -20,13 +20,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Places of global memory that a block asks for, with the bytes of all warps that go along.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    places: FxHashMap<i64, f64>,
+    places: FxHashMap<i64, Asked>,
+    /// All that was asked for, as often as it was.
+    asked: f64,
+    /// Bytes that were asked for again, by parameter and octave part of the bytes in between.
+    again: FxHashMap<(u32, i32), f64>,
     /// Bytes at places that depend on data that is not given.
     elsewhere: f64,
     /// All bytes by parameter.
     parameters: FxHashMap<u32, f64>,
     /// Bytes that copies load, by parameter, however often they were asked for.
     copied: FxHashMap<u32, f64>,
+}
+
+/// What a place was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    bytes: f64,
+    /// What had been asked for in all when this was asked for last.
+    behind: f64,
 }
 
 /// A copy to shared memory: of which parameter's array, from where if that is known, and how many bytes.
@@ -40,26 +52,46 @@ pub struct Copied {
     pub bytes: f64,
 }
 
+/// Parts of an octave in which distances are told apart.
+const OCTAVE: f64 = 8.0;
+
 /// Dimensions of a grid.
 const DIMS: usize = 3;
 
 impl Requests {
-    /// Bytes at a place of a parameter's array; asked for again by the same block they come from a cache. Whether this is
-    /// the first time.
-    pub fn add(&mut self, parameter: u32, place: i64, bytes: f64) -> bool {
-        let before = self.places.len();
-        self.places.entry(place).or_insert(bytes);
-        let fresh = self.places.len() > before;
-        if fresh {
+    /// Bytes at a place of a parameter's array. Whether they come from device memory: the block has not asked for them
+    /// before, or for more than `lost` bytes since.
+    pub fn add(&mut self, parameter: u32, place: i64, bytes: f64, lost: f64) -> bool {
+        let (before, own) = (self.asked, self.places.len());
+        self.asked += bytes;
+        let asked = self.places.entry(place).or_insert(Asked { bytes, behind: 0.0 });
+        let between = before - std::mem::replace(&mut asked.behind, self.asked);
+        if self.places.len() > own {
             *self.parameters.entry(parameter).or_default() += bytes;
+            return true;
         }
-        fresh
+        let part = (between.max(1.0).log2() * OCTAVE).floor() as i32;
+        *self.again.entry((parameter, part)).or_default() += bytes;
+        between > lost
+    }
+
+    /// Bytes of a parameter's array that the block asks for again behind more than so many others.
+    pub fn again(&self, parameter: u32, lost: f64) -> f64 {
+        let part = (lost.log2() * OCTAVE).floor();
+        let far = self.again.iter().filter(|(at, _)| at.0 == parameter && f64::from(at.1) >= part);
+        far.map(|(_, bytes)| bytes).sum()
     }
 
     /// Bytes somewhere in a parameter's array, where nobody has asked before.
     pub fn add_elsewhere(&mut self, parameter: u32, bytes: f64) {
         self.elsewhere += bytes;
+        self.asked += bytes;
         *self.parameters.entry(parameter).or_default() += bytes;
+    }
+
+    /// Bytes of a parameter's array, as often as they are asked for.
+    pub fn all_of(&self, parameter: u32) -> f64 {
+        self.of(parameter) + self.again(parameter, 1.0)
     }
 
     /// Bytes that a copy loads.
@@ -87,14 +119,15 @@ impl Requests {
 
     /// As many times the bytes at each place: what a walk that was cut short did not see.
     pub fn grow(&mut self, times: f64) {
-        self.places.values_mut().for_each(|bytes| *bytes *= times);
+        self.places.values_mut().for_each(|asked| asked.bytes *= times);
         self.elsewhere *= times;
-        self.parameters.values_mut().chain(self.copied.values_mut()).for_each(|bytes| *bytes *= times);
+        let counted = self.parameters.values_mut().chain(self.copied.values_mut());
+        counted.chain(self.again.values_mut()).for_each(|bytes| *bytes *= times);
     }
 
     /// All bytes.
     pub fn bytes(&self) -> f64 {
-        self.places.values().sum::<f64>() + self.elsewhere
+        self.places.values().map(|asked| asked.bytes).sum::<f64>() + self.elsewhere
     }
 
     /// Bytes of a parameter's array.
@@ -113,18 +146,20 @@ pub fn refetched(first: &Requests, next: &[Option<Requests>; DIMS], grid: [i64; 
     let next: Vec<_> = next.iter().map(|n| n.as_ref().map(Requests::places)).collect();
     let blocks = grid.map(|g| g as f64);
     // How often a place is asked for along a dimension: by one block of it, or by all.
-    let again = |place: &i64, d: usize| next[d].as_ref().is_some_and(|n| n.contains(place));
+    let shared = |place: &i64, d: usize| next[d].as_ref().is_some_and(|n| n.contains(place));
     // Distinct bytes of all blocks along the dimensions before one.
     let distinct = |dims: usize| {
-        let fresh = |place: &i64| (0..dims).filter(|&d| !again(place, d)).map(|d| blocks[d]).product::<f64>();
-        first.places.iter().map(|(place, bytes)| bytes * fresh(place)).sum::<f64>()
+        let fresh =
+            |place: &i64| (0..dims).filter(|&d| !shared(place, d)).map(|d| blocks[d]).product::<f64>();
+        first.places.iter().map(|(place, asked)| asked.bytes * fresh(place)).sum::<f64>()
     };
     let lost: Vec<bool> = (0..DIMS).map(|d| distinct(d) > cache).collect();
     let fetches = |place: &i64, all: bool| {
-        let counts = |&d: &usize| !again(place, d) || (all && lost[d]);
+        let counts = |&d: &usize| !shared(place, d) || (all && lost[d]);
         (0..DIMS).filter(counts).map(|d| blocks[d]).product::<f64>()
     };
-    first.places.iter().map(|(place, bytes)| bytes * (fetches(place, true) - fetches(place, false))).sum()
+    let again = |place: &i64| fetches(place, true) - fetches(place, false);
+    first.places.iter().map(|(place, asked)| asked.bytes * again(place)).sum()
 }
 
 #[cfg(test)]
@@ -132,7 +167,9 @@ mod tests {
     use super::*;
 
     fn requests(places: &[(i64, f64)]) -> Requests {
-        Requests { places: places.iter().copied().collect(), ..Requests::default() }
+        let mut all = Requests::default();
+        places.iter().for_each(|&(place, bytes)| _ = all.add(0, place, bytes, f64::INFINITY));
+        all
     }
 
     /// Of 300 bytes of array 0, which the next block copies too, a quarter; of 100 of array 1, of whose copies it shares half,

@@ -8,10 +8,14 @@
 //! A walk follows one warp of each warpgroup. What it reads of other warps' parts is told to it.
 
 use super::launched::Launch;
-use crate::problem::{BlockNumbers, BlockWork, Blocks, Costed, elements, numbers_at};
+use super::reuse::{Order, in_order};
+use crate::problem::{BlockNumbers, BlockWork, Blocks, Costed, elements, numbers_at, strips};
 use crate::state::State;
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Kernel, Loc, Op, Value};
+
+/// Waves of tiles that are looked at; what later ones ask for is alike.
+const WAVES: u64 = 12;
 
 /// A mapped kernel and its launch.
 pub struct Unequal<'s> {
@@ -56,6 +60,16 @@ impl<'s> Unequal<'s> {
     pub fn tiles(&self, count: u64) -> Option<Vec<f64>> {
         // As many programs take one tile each.
         self.work_of(Blocks::of([count, 1, 1]))
+    }
+
+    /// What tiles ask for in their order, of so many blocks beside each other and with a cache of so many bytes, and the names
+    /// of the arrays.
+    pub fn order(&self, beside: u32, cache: f64) -> Option<(Order, Vec<&'s str>)> {
+        let Self { kernel, launch: Launch { sizes, arrays }, blocks, .. } = *self;
+        let beside = (u64::from(beside) / blocks.cluster * blocks.teams).max(1);
+        let tiles = strips(kernel, (sizes, arrays), blocks, WAVES * beside)?;
+        let names = kernel.params.iter().map(|p| p.name.as_str()).collect();
+        Some((in_order(&tiles, beside as usize, cache), names))
     }
 
     fn work_of(&self, blocks: Blocks) -> Option<Vec<f64>> {

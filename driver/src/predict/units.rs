@@ -86,6 +86,11 @@ impl Units {
         self.busy.iter().flatten().map(|b| b.1).fold(0.0, f64::max)
     }
 
+    /// The part of so many cycles in which a unit was taken.
+    pub fn share_of(&self, unit: Unit, time: f64) -> f64 {
+        self.busy[unit as usize].map_or(0.0, |b| b.1 / time.max(1.0)).min(1.0)
+    }
+
     /// Units by the share of `time` that they were taken, fullest first.
     pub fn taken(&self, time: f64) -> Vec<(Unit, f64)> {
         let shares = self.busy.iter().flatten().map(|&(unit, busy)| (unit, busy / time.max(1.0)));

@@ -6,7 +6,7 @@
 //! ```
 
 use super::{Sizes, behind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use warplift_ir::interp::{Demand, Memory, Standing};
 use warplift_ir::tile::{Inst, Kernel, Op, Value, whole_number};
@@ -92,6 +92,8 @@ pub struct BlockNumbers<'k> {
     known: FxHashMap<Value, i64>,
     /// What follows from these.
     derived: FxHashMap<Value, Option<i64>>,
+    /// Values that follow from a counter.
+    follow: FxHashMap<Value, FxHashSet<Value>>,
     data: Option<Demand<'k>>,
     /// Instructions that may still be looked at.
     budget: u32,
@@ -100,11 +102,11 @@ pub struct BlockNumbers<'k> {
 impl<'k> BlockNumbers<'k> {
     pub(super) fn new(kernel: &'k Kernel, sizes: &Sizes, blocks: Blocks, data: &'k mut Data) -> Self {
         let given = kernel.params.iter().filter_map(|p| Some((p.value, sizes.int(&p.name)?)));
-        let (known, derived) = (given.collect(), FxHashMap::default());
+        let (known, derived, follow) = (given.collect(), FxHashMap::default(), FxHashMap::default());
         let Data { memory, steps, given } = data;
         let budget = if *given { *steps as u32 } else { VISITS };
         let data = given.then(|| Demand::new(kernel, memory, |name| sizes.int(name), steps));
-        Self { kernel, blocks, at: Standing::default(), known, derived, data, budget }
+        Self { kernel, blocks, at: Standing::default(), known, derived, follow, data, budget }
     }
 
     /// Goes to the block at a place, and of its programs to the one of this number.
@@ -126,9 +128,10 @@ impl<'k> BlockNumbers<'k> {
             Some(number) => _ = self.known.insert(counter, number),
             None => _ = self.known.remove(&counter),
         }
-        self.derived.clear();
+        let follows = self.follow.entry(counter).or_insert_with(|| followers(self.kernel, counter));
+        self.derived.retain(|value, _| !follows.contains(value));
         if let Some(data) = &mut self.data {
-            data.forget_all();
+            data.forget_these(follows);
             data.set(counter, number);
         }
     }
@@ -188,4 +191,29 @@ impl<'k> BlockNumbers<'k> {
             _ => self.data.as_mut()?.number(value),
         }
     }
+}
+
+/// All values that a counter may change.
+fn followers(kernel: &Kernel, counter: Value) -> FxHashSet<Value> {
+    let mut found = FxHashSet::from_iter([counter]);
+    let mut before = 0;
+    while found.len() > before {
+        before = found.len();
+        kernel.walk(|_, inst| add_followers(kernel, inst, &mut found));
+    }
+    found
+}
+
+/// Adds what an instruction gives of operands that are among the found ones; a loop or a branch also of what it yields.
+fn add_followers(kernel: &Kernel, inst: Inst, found: &mut FxHashSet<Value>) {
+    let blocks = &kernel.insts[inst].blocks;
+    let own = kernel.args(inst).iter().any(|v| found.contains(v));
+    let yielded = blocks.iter().filter_map(|&b| kernel.blocks[b].insts.last());
+    if !own && !yielded.flat_map(|&last| kernel.args(last)).any(|v| found.contains(v)) {
+        return;
+    }
+    // What is yielded is no counter of the loop.
+    let carried = usize::from(!own && matches!(kernel.insts[inst].op, Op::For));
+    let params = blocks.iter().flat_map(|&b| kernel.blocks[b].params.iter().skip(carried));
+    found.extend(kernel.results(inst).iter().chain(params).copied());
 }

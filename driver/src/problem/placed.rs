@@ -115,7 +115,7 @@ fn deciding_dims(kernel: &Kernel, others: &[Value]) -> [bool; 3] {
 }
 
 /// The condition of a branch, the bounds of a loop.
-fn controls_of(kernel: &Kernel, inst: Inst) -> &[Value] {
+pub(super) fn controls_of(kernel: &Kernel, inst: Inst) -> &[Value] {
     match kernel.insts[inst].op {
         Op::If => &kernel.args(inst)[..1],
         Op::For => &kernel.args(inst)[..3],
@@ -290,7 +290,7 @@ mod tests {
         let nested = "for t in 0..j { for u in 0..t + 1 { y = mma z, x, x } }";
         assert_eq!(found(nested), each(&[0.0, 0.0, 1.0, 1.0, 3.0, 3.0]));
         assert_eq!(
-            found("for t in 0..9999 { if t > i { y = mma z, x, x } }"),
+            found("for t in 0..99999 { if t > i { y = mma z, x, x } }"),
             None,
             "too many to go through"
         );

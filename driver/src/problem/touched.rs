@@ -370,7 +370,7 @@ impl<'p, 'o> Visit<'p, 'o> {
 
     /// Notes what indices and lengths touch.
     fn note(&mut self, view: Value, own: Vec<(Numbers, i64)>, ways: &[bool]) -> Option<Accessed> {
-        let (view, indices) = self.whole(view, own)?;
+        let (view, indices) = whole_indices(self.kernel, view, own, &|v| (self.number(v), 1))?;
         let Op::View { strided, .. } = self.kernel.insts[view].op else { return None };
         let (bounds, _) = extents(self.kernel, view, strided, &self.problem.sizes).ok()?;
         let part: Part =
@@ -382,22 +382,6 @@ impl<'p, 'o> Visit<'p, 'o> {
             self.parts.entry((operand, written)).or_default().insert((view, part.clone()));
         }
         Some(Accessed { operand, view, indices: indices.into_iter().map(|i| i.0).collect(), part })
-    }
-
-    /// Indices of a part of a view as those of the whole one.
-    fn whole(&self, view: Value, own: Vec<(Numbers, i64)>) -> Option<(Inst, Vec<(Numbers, i64)>)> {
-        let def = self.kernel.def(view)?;
-        let Op::SubView(kept) = &self.kernel.insts[def].op else { return Some((def, own)) };
-        let (&above, fixed) = self.kernel.args(def).split_first()?;
-        let rank = kept.len() + fixed.len();
-        let (mut fixed, mut indices) = (fixed.iter(), Vec::with_capacity(rank));
-        for d in 0..rank {
-            indices.push(match kept.iter().position(|&k| usize::from(k) == d) {
-                Some(k) => own.get(k)?.clone(),
-                None => (self.number(*fixed.next()?), 1),
-            });
-        }
-        self.whole(above, indices)
     }
 
     fn repeat(&mut self, inst: Inst) {
@@ -449,6 +433,27 @@ impl<'p, 'o> Visit<'p, 'o> {
             _ => None,
         }
     }
+}
+
+/// Indices of a part of a view as those of the whole one; `fixed` gives those of dimensions that the part lacks.
+pub(super) fn whole_indices<T: Clone>(
+    kernel: &Kernel,
+    view: Value,
+    own: Vec<T>,
+    fixed: &impl Fn(Value) -> T,
+) -> Option<(Inst, Vec<T>)> {
+    let def = kernel.def(view)?;
+    let Op::SubView(kept) = &kernel.insts[def].op else { return Some((def, own)) };
+    let (&above, at) = kernel.args(def).split_first()?;
+    let rank = kept.len() + at.len();
+    let (mut at, mut indices) = (at.iter(), Vec::with_capacity(rank));
+    for d in 0..rank {
+        indices.push(match kept.iter().position(|&k| usize::from(k) == d) {
+            Some(k) => own.get(k)?.clone(),
+            None => fixed(*at.next()?),
+        });
+    }
+    whole_indices(kernel, above, indices, fixed)
 }
 
 /// An integer of so many bytes in an array.

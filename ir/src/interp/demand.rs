@@ -75,8 +75,17 @@ impl<'a> Demand<'a> {
         self.program.put(value, number.map(|n| Val::Scalar(Number::Int(n))));
     }
 
-    /// Forgets what was found in this block: a counter changes.
-    pub fn forget_all(&mut self) {
+    /// Forgets what was found in this block of these values: a counter that they follow from changes.
+    pub fn forget_these(&mut self, values: &FxHashSet<Value>) {
+        let (gone, kept) = std::mem::take(&mut self.found).into_iter().partition(|v| values.contains(v));
+        self.found = kept;
+        let gone: Vec<Value> = gone;
+        gone.into_iter().for_each(|value| self.program.put(value, None));
+        self.failed.retain(|value| !values.contains(value));
+    }
+
+    /// Forgets what was found in this block.
+    fn forget_all(&mut self) {
         self.forget(0);
     }
 

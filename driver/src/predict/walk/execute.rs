@@ -147,7 +147,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let boxes = Some(&self.program.boxes).filter(|_| !bulk);
         let outside = boxes.map_or(0.0, |b| b.outside(tma.map, coordinates(warp, data))) * bytes;
         let fresh = match place {
-            Some(place) => self.requests.add(parameter, place, bytes),
+            Some(place) => self.requests.add(parameter, place, bytes, self.scene.lost),
             None => {
                 self.requests.add_elsewhere(parameter, bytes);
                 true
@@ -456,7 +456,7 @@ impl<'a> Walk<'_, '_, 'a> {
             self.requests.add_elsewhere(parameter, bytes);
             return Some(parameter);
         };
-        self.requests.add(parameter, place.first, bytes).then_some(parameter)
+        self.requests.add(parameter, place.first, bytes, self.scene.lost).then_some(parameter)
     }
 
     /// An update at known addresses takes its part of the time of the lines that it touches.
