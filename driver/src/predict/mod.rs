@@ -59,6 +59,7 @@ use floor::{Reads, floor_and_reads};
 use launch::{Cost, Costs, Places};
 pub use launched::{Arrays, Launch};
 use memory::Scene;
+use neighbours::overlapped;
 pub use phases::Phase;
 use std::collections::BTreeSet;
 use traffic::Requests;
@@ -262,11 +263,9 @@ fn walk_blocks(
     };
     let (first, units, walked) = walks.first(blocks, floor.memory, (&reads, &alone))?;
     let (end, even) = walks.end(grid, blocks, first, &walked, &alone);
-    let again = walks.read_again(grid, blocks, &walked, (end, slowdown))?;
+    let memory = floor.memory * slowdown + walks.read_again(grid, blocks, &walked, (end, slowdown))?;
     let (end, copying) = walks.latest(grid, blocks, &walked, (end, manifest.dynamic_shared))?;
-    let memory = floor.memory * slowdown + again;
-    let products = end * units.share_of(Unit::Tensor, first.together);
-    let slowest = end.max(neighbours::overlapped(products, memory));
+    let slowest = end.max(overlapped(end * units.share_of(Unit::Tensor, first.together), memory));
     // The next launch's blocks take places beside running ones while other multiprocessors are idle, unless there are none.
     let apart = places == 1 || 2 * blocks <= multiprocessors;
     let overlap = overlapping(scheduled, manifest, &walked, (end, memory, apart), target);
@@ -542,7 +541,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     ) -> Result<(f64, Option<f64>), PredictError> {
         let started = f64::from(blocks) * self.target.estimates.block_start_cycles;
         let copying = self.copying(grid, blocks, walked, (end, shared));
-        let end = copying.map_or(end, |cycles| neighbours::overlapped(end, cycles));
+        let end = copying.map_or(end, |cycles| overlapped(end, cycles));
         Ok((end.max(self.updating(grid, walked)?).max(started), copying))
     }
 

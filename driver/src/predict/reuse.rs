@@ -7,7 +7,7 @@
 //!  within a block    x[0..n]  sums  x[0..n]            again, behind n of its own and n of every other block that runs
 //! ```
 //!
-//! Both are stack distances (Evaluation techniques for storage hierarchies, section "Stack algorithms"): bytes of
+//! Both are stack distances (Evaluation techniques for storage hierarchies): bytes of
 //! different places that were asked for in between. What a launch writes counts too.
 
 use super::floor::Reads;
