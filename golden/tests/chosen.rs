@@ -154,3 +154,32 @@ fn domains_and_asserts_bound_the_choice() {
         assert!([64, 128].contains(&bm) && 128 % bn == 0 && bm >= bn, "{set:?}");
     }
 }
+
+/// Blocks that a flag leaves out: their loop has a ring and warpgroups as without the flag.
+#[test]
+fn products_in_a_branch_of_a_loop_have_words_for_the_loop() {
+    let text = |body: &str| {
+        format!(
+            "kernel k(a: ptr<f16> align 16, b: ptr<f16> align 16, flag: ptr<i32>, c: ptr<f32> align 16, n: i32) {{
+                grid 1
+                ga = view a : f16[128, n]  gb = view b : f16[128, n]  gf = view flag : i32[n]  gc = view c : f32[128, 128]
+                acc = for t in 0..cdiv(n, 64) carry x = (full 0.0 : f32[128, 128]) {{
+                    {body}
+                }}
+                store gc[0, 0], acc
+            }}"
+        )
+    };
+    let loops = |body: &str| -> Vec<_> {
+        let kernel = parse_file(&text(body), "k.tile").unwrap().kernels.remove(0);
+        mappings(&kernel, &SM90A, &Grants::default()).into_iter().map(|m| m.loops).collect()
+    };
+    let product = "y = mma x, load ga[0, t*64] : f16[128, 64], trans(load gb[0, t*64] : f16[128, 64])";
+    let flagged =
+        format!("f = load gf[t] : i32  z = if f != 0 {{ {product} yield y }} else {{ yield x }} yield z");
+    for body in [flagged, format!("{product} yield y")] {
+        let found = loops(&body);
+        let (with, without): (Vec<_>, Vec<_>) = found.iter().partition(|l| !l.is_empty());
+        assert!(with.len() > without.len(), "{body}: {found:?}");
+    }
+}

@@ -145,14 +145,9 @@ impl Anchor<'_> {
 
 /// The product that decides the tiles, if there is one.
 pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'k>> {
-    let inside = |holder: Inst, mma: Inst| {
-        let blocks = &kernel.insts[holder].blocks;
-        matches!(kernel.insts[holder].op, Op::For)
-            && blocks.iter().any(|&b| kernel.blocks[b].insts.contains(&mma))
-    };
     let all: Vec<Inst> =
         kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma { .. })).map(|(i, _)| i).collect();
-    let looped = |mma: Inst| kernel.insts.keys().find(|&h| inside(h, mma));
+    let looped = |mma: Inst| loop_around(kernel, mma);
     let mma = all.iter().copied().find(|&m| looped(m).is_some()).or(all.first().copied())?;
     let shape = |v| kernel.ty(v).shape();
     let (sum, left) = (shape(kernel.args(mma)[0])?, shape(kernel.args(mma)[1])?);
@@ -187,6 +182,17 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
         narrow_bits: narrow_bits(kernel).filter(|_| counter.is_some()),
         turned: is_loaded(kernel, kernel.args(mma)[1]) && !is_loaded(kernel, kernel.args(mma)[2]),
     })
+}
+
+/// The innermost loop that an instruction stands in, in branches of its body too.
+fn loop_around(kernel: &Kernel, inst: Inst) -> Option<Inst> {
+    let holds = |d: &InstData| d.blocks.iter().any(|&b| kernel.blocks[b].insts.contains(&inst));
+    let (holder, data) = kernel.insts.iter().find(|(_, d)| holds(d))?;
+    match data.op {
+        Op::For => Some(holder),
+        Op::If => loop_around(kernel, holder),
+        _ => None,
+    }
 }
 
 /// Whether a product adds to other sums than the results of these products.

@@ -71,6 +71,7 @@ pub fn do_canonicalize(k: &mut Kernel) {
     let users = users(k);
     let early = |r: &mut Rewrite<'_>, inst: Inst| {
         extremes::chosen(r, inst, &users)
+            .or_else(|| extremes::in_parts(r, inst))
             .or_else(|| extremes::reduced(r, inst))
             .or_else(|| extremes::of_powers(r, inst))
             .or_else(|| extremes::sloped(r, inst))

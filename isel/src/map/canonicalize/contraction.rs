@@ -30,14 +30,24 @@ pub(super) fn rule(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> 
     Some((Op::Fma, vec![x, y, a]))
 }
 
-/// The factors of a row that is one of them times a scalar, as tiles of a type.
+/// The factors of a row that is one of them times a scalar, as tiles of a type. The row may have got its other dimension behind the
+/// product.
 fn repeated_factors(r: &mut Rewrite<'_>, row: Value, ty: Type) -> Option<[Value; 2]> {
-    let (Op::Binary(BinOp::Mul), args) = r.once(row)? else { return None };
+    let (op, args) = r.once(row)?;
+    let (expands, args) = match op {
+        Op::ExpandDims(_) => (true, r.once(args[0]).filter(|made| made.0 == Op::Binary(BinOp::Mul))?.1),
+        Op::Binary(BinOp::Mul) => (false, args),
+        _ => return None,
+    };
     let is_scalar = |v: &Value| r.k.ty(*v).shape().is_none() || matches!(r.maker(*v), Some((Op::Full, _)));
+    let whole = r.k.ty(row);
     args.iter().any(is_scalar).then(|| {
-        let factor = |v: &Value| match r.k.ty(*v).shape() {
-            Some(_) => r.inst(Op::Broadcast, &[*v], ty),
-            None => *v,
+        let factor = |v: &Value| {
+            if r.k.ty(*v).shape().is_none() {
+                return *v;
+            }
+            let one = if expands { r.inst(op.clone(), &[*v], whole) } else { *v };
+            r.inst(Op::Broadcast, &[one], ty)
         };
         args.iter().map(factor).collect::<Vec<Value>>().try_into().ok()
     })?

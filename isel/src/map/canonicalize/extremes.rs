@@ -4,6 +4,7 @@
 //! ```text
 //!  select(c, x * 0.5, -inf)                         ─►   select(c, x, -inf) * 0.5       beside a maximum
 //!  reduce_max(x * 0.5, 1)                           ─►   reduce_max(x, 1) * 0.5         rounding keeps the order
+//!  reduce_max(reduce_max(reshape x, 2), 1)          ─►   reduce_max(x, 1)               where only the reduced columns are apart
 //!  select(x == -inf, 0.0, exp(x - r))               ─►   exp(x - r)                     where r is not -inf: the power is 0
 //!  select(x > 0.0, x, x * 0.01)                     ─►   max(x, x * 0.01)               the greater one for either sign
 //!  select(x > 0.0, x, 0.0)                          ─►   max(x, 0.0)                    also of a NaN
@@ -40,6 +41,20 @@ pub(super) fn reduced(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>
     let (x, factor) = positive(r, r.k.args(inst)[0])?;
     let reduced = r.inst(op, &[x], ty);
     Some((Op::Binary(BinOp::Mul), vec![reduced, factor]))
+}
+
+/// The reduction of what a reduction left of parts of the same dimension.
+pub(super) fn in_parts(r: &mut Rewrite<'_>, inst: Inst) -> Option<(Op, Vec<Value>)> {
+    let Op::Reduce(op, dim) = r.k.insts[inst].op else { return None };
+    let (Op::Reduce(inner, part), parts) = r.once(r.k.args(inst)[0])? else { return None };
+    let (Op::Reshape, of) = r.once(parts[0])? else { return None };
+    let [whole, apart] = [of[0], parts[0]].map(|v| r.k.ty(v).shape().map(|s| s.dims().to_vec()));
+    let (whole, apart, at) = (whole?, apart?, usize::from(dim));
+    let split = apart.len() == whole.len() + 1
+        && whole[..at] == apart[..at]
+        && whole[at + 1..] == apart[at + 2..]
+        && (at..=at + 1).contains(&part.into());
+    (inner == op && split).then_some((Op::Reduce(op, dim), of))
 }
 
 /// The factors of a product of f32 with a positive number: the tile and the scalar.

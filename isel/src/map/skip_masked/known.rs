@@ -85,7 +85,17 @@ impl Sum {
 
     /// An atom.
     pub fn atom(n: usize) -> Self {
-        Self(vec![(vec![n], 1.0)])
+        Self::of(&[n], 1.0)
+    }
+
+    /// A product of atoms, which are in order.
+    pub fn of(atoms: &[usize], c: f64) -> Self {
+        Self(vec![(atoms.to_vec(), c)])
+    }
+
+    /// The atoms and the coefficient of each product.
+    pub fn products(&self) -> impl Iterator<Item = (&[usize], f64)> {
+        self.0.iter().map(|(atoms, c)| (atoms.as_slice(), *c))
     }
 
     /// The number, if it is one.
@@ -104,10 +114,7 @@ impl Sum {
 
     /// The atoms and the coefficient of its only product.
     pub fn product(&self) -> Option<(&[usize], f64)> {
-        match &self.0[..] {
-            [(atoms, c)] => Some((atoms, *c)),
-            _ => None,
-        }
+        self.products().next().filter(|_| self.0.len() == 1)
     }
 
     /// The sum of both, the second times a number.
