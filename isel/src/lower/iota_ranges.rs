@@ -15,7 +15,7 @@ use crate::tiles::equal_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, CmpOp, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Op, Value};
 
 /// From this constant on, sums may wrap around and are no longer in order.
 const FAR: i64 = 1 << 30;
@@ -99,8 +99,14 @@ impl Lower<'_, '_> {
         let mut few = all.clone();
         few.sort_unstable();
         few.dedup();
-        let are_scalars = x.offsets.is_empty() && y.offsets.is_empty();
-        if are_scalars || few.len() == regs || few.iter().any(|o| o.abs() >= FAR) {
+        // Where no number is one of several registers, only a scalar part is worth adding first, and only to numbers that are made
+        // for this sum: others are kept, and compared or added to as they are.
+        let saves = match [&x, &y].map(|side| side.offsets.is_empty()) {
+            [true, true] => false,
+            [false, false] => few.len() < regs,
+            _ => few.len() < regs || regs > 1 && self.are_cast(result),
+        };
+        if !saves || few.iter().any(|o| o.abs() >= FAR) {
             return Ok(false);
         }
         let base = self.at().op(row, &[x.base, y.base], Ty::B32);
@@ -110,6 +116,12 @@ impl Lower<'_, '_> {
         let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
         self.env.insert(result, Low::Picked(r, table));
         Ok(true)
+    }
+
+    /// Whether numbers are only converted to others.
+    fn are_cast(&self, v: Value) -> bool {
+        let mut users = self.k.insts.iter().filter(|(i, _)| self.k.args(*i).contains(&v));
+        users.all(|(_, d)| matches!(d.op, Op::Cast))
     }
 
     /// An operand as a number of the thread with an offset for each register; `None` for other tiles.
