@@ -89,7 +89,7 @@ fn other_groups_stay_alone() {
     }
 }
 
-/// Halves of four groups are 8 bytes of a row, which no tensor copy brings: eight groups share an iteration.
+/// Halves of four groups are 8 bytes of a row: a tensor copy brings the 16 bytes around them.
 #[test]
 fn halves_of_rows_come_in_boxes() {
     let words = [("k / GROUP] strides [1, n]", "k / GROUP]"), ("k: i32 % 128", "k: i32 % 256")];

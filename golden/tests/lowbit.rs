@@ -80,6 +80,31 @@ fn every_weight_type_is_the_same_text() {
     }
 }
 
+/// Weights that lie as `[k, n]`, as checkpoints store them: a copy brings them, and threads read the byte of each element.
+#[test]
+fn columns_of_weights_as_they_lie() {
+    for (ty, zero) in [("u4", " - 8.0"), ("i4", ""), ("f4e2m1", ""), ("u2", " - 2.0"), ("u1", "")] {
+        let (pointer, view) = (format!("ptr<{ty}>"), format!("view w : {ty}[k, n]"));
+        let read = format!("trans(load gw[t*GROUP, i*BN] : {ty}[GROUP, BN])");
+        let cast = format!("cast(q, f16){zero}, trans");
+        let words = [
+            ("ptr<u4>", pointer.as_str()),
+            ("view w : u4[n, k]", &view),
+            ("load gw[i*BN, t*GROUP] : u4[BN, GROUP]", &read),
+            ("cast(q, f16) - 8.0, trans", &cast),
+            ("n: i32 % 8", "n: i32 % 128"),
+        ];
+        let (kernel, _) = variant(&words);
+        // Parts of fewer elements than a register has would share it.
+        let chunks = [([128, 16], 1, ""), ([128, 16], 2, ", chunk 32"), ([256, 8], 2, ", chunk 64")];
+        for (tile, consumers, chunk) in chunks.into_iter().filter(|c| c.2.is_empty() || zero == " - 8.0") {
+            let both = (kernel.clone(), mapped(&kernel, tile, consumers, chunk, "array s: staged"));
+            assert!(way(&both, "18:19").contains("tensor copies"), "{ty} {}", way(&both, "18:19"));
+            check(&format!("columns of {ty} {tile:?}{chunk}"), &both, [13, 384, 256]);
+        }
+    }
+}
+
 /// What a compiled load says of itself in the plan.
 fn way((kernel, mapping): &(Kernel, Mapping), load: &str) -> String {
     let compiled = compile(kernel, mapping, &SM90A, &Options::default()).unwrap();
@@ -225,6 +250,65 @@ fn zero_points_that_share_bytes() {
     }
 }
 
+/// Scales and zero points that lie as checkpoints store them, each row's side by side: a copy brings 16 bytes of each row, in which
+/// threads find those of the iteration.
+#[test]
+fn scales_of_a_row_come_with_their_neighbours() {
+    let lies = [
+        ("s : f16[n, cdiv(k, GROUP)] strides [1, n]", "s : f16[n, cdiv(k, GROUP)]"),
+        ("k: i32 % 128", "k: i32 % 4096"),
+    ];
+    for (ty, groups) in [
+        ("f16", &["128", "64", "32"][..]),
+        ("f32", &["128"]),
+        ("f8e4m3", &["128", "32", "16"]),
+        ("u8", &["128"]),
+        ("bf16", &["64"]),
+    ] {
+        let [pointer, view, load] = ["s: ptr<", "s : ", "t] : "].map(|w| format!("{w}{ty}"));
+        let scales = [("s: ptr<f16", pointer.as_str()), ("s : f16", &view), ("t] : f16", &load)];
+        for group in groups {
+            let depth = format!("GROUP = {group}");
+            let words = [&lies[..], &scales, &[("GROUP = 128", depth.as_str())]].concat();
+            let both = narrow(&words);
+            let way = way(&both, "19:17");
+            assert!(way.contains("around each row"), "{ty} {group}: {way}");
+            check(&format!("scales {ty} in groups of {group}"), &both, [13, 136, 4096]);
+        }
+    }
+    for ty in ["u4", "u2", "i4", "u8"] {
+        let of_groups = zeros(ty);
+        let beside = format!("z : {ty}[n, cdiv(k, GROUP)]");
+        let apart = format!("z : {ty}[n, cdiv(k, GROUP)] strides [1, n]");
+        let depths = [("k: i32 % 4096", "k: i32 % 8192"), ("GROUP = 128", "GROUP = 64")];
+        let words = [&lies[..], &of_groups, &[(apart.as_str(), beside.as_str())], &depths].concat();
+        let both = narrow(&words);
+        assert!(way(&both, "20:22").contains("around each row"), "{ty}: {}", way(&both, "20:22"));
+        check(&format!("zero points {ty}"), &both, [13, 72, 8192]);
+    }
+}
+
+/// Zero points of a few bits of groups that come several to an iteration are converted together, whichever way they lie.
+#[test]
+fn zero_points_of_joined_groups() {
+    for ty in ["u4", "i4"] {
+        let zeros = zeros(ty);
+        let depths =
+            [("GROUP = 128", "GROUP = 32"), ("n: i32 % 8", "n: i32 % 64"), ("k: i32 % 128", "k: i32 % 2048")];
+        let apart = format!("z : {ty}[n, cdiv(k, GROUP)] strides [1, n]");
+        let beside = format!("z : {ty}[n, cdiv(k, GROUP)]");
+        for lies in [&[][..], &[(apart.as_str(), beside.as_str())]] {
+            let words = [&zeros[..], lies, &depths].concat();
+            let both = narrow(&words);
+            let compiled = compile(&both.0, &both.1, &SM90A, &Options::default()).unwrap();
+            let products = compiled.explained.plan.iter().filter(|line| line.contains(" mma: "));
+            let all: Vec<&String> = products.collect();
+            assert!(all.iter().any(|line| line.contains("4 times")), "{ty} {lies:?}: {all:?}");
+            check(&format!("joined zero points {ty} {lies:?}"), &both, [13, 192, 2048]);
+        }
+    }
+}
+
 /// The words that make the text one with zero points for each group.
 fn zeros(ty: &str) -> [(&'static str, &'static str); 4] {
     let point = if ty == "f16" { "- zero_point" } else { "- cast(zero_point, f16)" };
@@ -355,6 +439,36 @@ fn transposed_weights_wait_with_the_others() {
     };
     assert_eq!(rings(&words), rings(&zeros));
     check("transposed weights, zero points", &narrow(&words), [13, 72, 384]);
+}
+
+/// A token that is no number, at either end of its depth, stays alone: no product multiplies it by the zeros of another token.
+#[test]
+fn tokens_that_are_no_numbers_spoil_no_others() {
+    const NAN: u16 = 0x7e00;
+    let packed = "array w: packed array s: staged";
+    let zeros = zeros("u8");
+    let wide = [("cast(q, f16)", "cast(cast(q, f32), f16)")];
+    for (what, words) in [("constant", &[][..]), ("rows", &zeros), ("through f32", &wide)] {
+        let (kernel, _) = variant(words);
+        for (tile, consumers, chunk, rest) in [
+            ([64, 16], 1, "", packed),
+            ([128, 16], 2, ", chunk 32", packed),
+            ([64, 8], 1, "", packed),
+            ([64, 32], 1, "", packed),
+            ([64, 16], 1, "", "array s: staged"),
+        ] {
+            let mapping = mapped(&kernel, tile, consumers, chunk, rest);
+            let compiled = given::made(&kernel, &mapping);
+            for (m, row) in [(16usize, 0usize), (16, 9), (13, 12), (20, 7)] {
+                let mut x: Vec<u16> = (0..m * 256).map(|at| 0x3c00 | (at % 7 << 7) as u16).collect();
+                x[row * 256] = NAN;
+                x[row * 256 + 255] = NAN;
+                let sizes = [("m", m as i64), ("n", 72), ("k", 256)];
+                let problem = given::problem(&kernel, &mapping, &sizes, &[("x", Given::F16(&x))]);
+                right(&problem, &compiled, &ORDERS, (2, 0.0), &format!("{what} {tile:?} {rest} {m} {row}"));
+            }
+        }
+    }
 }
 
 /// Parts of a group, several atoms of rows, several warpgroups, more slots than helpers and fewer, tiles in turn, sums that

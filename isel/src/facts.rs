@@ -44,7 +44,7 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
             match kernel.insts[inst].op {
                 Op::Binary(BinOp::Mul) => of(0).saturating_mul(of(1)),
                 Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Min | BinOp::Max) => gcd(of(0), of(1)),
-                Op::Binary(BinOp::Div) => {
+                Op::Binary(BinOp::Div | BinOp::CeilDiv) => {
                     let (all, by) = (of(0), kernel.int_const(args[1]).unwrap_or(0));
                     if by > 0 && all % by == 0 { all / by } else { 1 }
                 }
@@ -83,7 +83,7 @@ fn param_divisor(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
 }
 
 /// Least common multiple of positive numbers; the first of them where it is too large.
-fn lcm(a: i64, b: i64) -> i64 {
+pub fn lcm(a: i64, b: i64) -> i64 {
     (a / gcd(a, b)).checked_mul(b).unwrap_or(a)
 }
 

@@ -85,14 +85,27 @@ pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {
     array(k, load).way.is_plain()
 }
 
-/// Whether a tile is loaded from a packed array, or is a slice or the transpose of such a tile. The order in memory is
-/// the plan's, whichever way round the array lies.
-pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
-    k.def(v).is_some_and(|d| match k.insts[d].op {
-        Op::Load => array(k, d).way == Way::Packed,
-        Op::Slice(_) | Op::Trans(_) => is_packed(k, k.args(d)[0]),
+/// Whether threads may hold the elements of a loaded tile in any order, or of a slice or the transpose of one. That of a packed
+/// array is the plan's. Of elements below a byte whose rows follow each other in memory, threads read the byte of each.
+pub(crate) fn is_in_any_order(k: &Kernel, v: Value) -> bool {
+    in_any_order(k, v, 0)
+}
+
+/// The same, where a dimension of the tile is that of the rows.
+fn in_any_order(k: &Kernel, v: Value, rows: usize) -> bool {
+    k.def(v).is_some_and(|d| match &k.insts[d].op {
+        Op::Load => array(k, d).way == Way::Packed || is_read_by_bytes(k, d, rows),
+        Op::Slice(_) => in_any_order(k, k.args(d)[0], rows),
+        Op::Trans(perm) => in_any_order(k, k.args(d)[0], perm.get(rows).map_or(rows, |&p| p.into())),
         _ => false,
     })
+}
+
+/// Whether a copy may bring a tile of elements below a byte that are contiguous along a dimension.
+fn is_read_by_bytes(k: &Kernel, load: Inst, along: usize) -> bool {
+    let (view, bits) = (k.args(load)[0], k.ty(k.result(load)).elem().bits());
+    let small = bits < 8 && bits.is_power_of_two();
+    small && unit_dim(k, view) == Some(along) && is_copied(k, load)
 }
 
 /// Which dimension of a tile is contiguous in shared memory. For a loaded tile it is the dimension that is contiguous

@@ -7,9 +7,12 @@
 
 use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
-use crate::tiles::{acquired, indices_along, unit_dim};
+use crate::tiles::{acquired, extents, indices_along, unit_dim};
 use crate::window::Window;
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
+
+/// The least bits of a row of a tensor copy's box.
+pub(crate) const COPY_BITS: u32 = 128;
 
 /// Why tensor copies cannot make a load of an operand; `None` if they can.
 pub(crate) fn load_refused(k: &Kernel, load: Inst, ways: Ways) -> Option<String> {
@@ -45,9 +48,22 @@ pub(crate) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
     let bits = i64::from(k.ty(view).elem().bits());
     let elements = (128 / bits).max(1);
     let aligned = indices_along(k, access, unit).iter().all(|&v| is_multiple(k, v, elements));
-    (!aligned)
-        .then(|| format!("its first column is not known to be a multiple of {elements} elements"))
-        .or_else(|| ragged_start_refused(k, access).map(str::to_owned))
+    ragged_start_refused(k, access).map(str::to_owned).or_else(|| {
+        (!aligned).then(|| format!("its first column is not known to be a multiple of {elements} elements"))
+    })
+}
+
+/// The elements of 16 bytes, if each row of a loaded tile of two dimensions is fewer elements and lies in 16 bytes that begin at a
+/// multiple of 16. A tensor copy can bring all of these.
+pub(crate) fn row_around(k: &Kernel, load: Inst) -> Option<u32> {
+    let view = *k.args(load).first()?;
+    let (unit, bits) = (unit_dim(k, view)?, k.ty(view).elem().bits());
+    let &[rows, columns] = &extents(k, k.result(load))[..] else { return None };
+    let own = [rows, columns][unit];
+    let all = (COPY_BITS / bits).max(1);
+    let divides = bits.is_power_of_two() && own > 0 && own < all && all.is_multiple_of(own);
+    let within = divides && indices_along(k, load, unit).iter().all(|&v| is_multiple(k, v, own.into()));
+    (within && ragged_start_refused(k, load).is_none()).then_some(all)
 }
 
 /// Rows of a view whose extent comes from memory are counted from its end: no tensor map knows where it begins.

@@ -6,14 +6,16 @@
 //!                                                                   k = 4095            the text alone
 //! ```
 //!
+//! Scales of groups of 128 lie in rows of `k / 128`: 16 bytes of halves need `k % 1024`.
+//!
 //! Only what says where rows begin is assumed, of arrays that begin at multiples themselves: by the text, or granted.
 
 use super::grants::Grants;
 use crate::problem::Sizes;
 use std::collections::BTreeMap;
 use warplift_ir::manifest::Expr;
-use warplift_ir::tile::{Assumption, Inst, Kernel, Op, ParamData, Promise};
-use warplift_isel::facts::{is_multiple, launch_expr};
+use warplift_ir::tile::{Assumption, Inst, Kernel, Mapping, Op, ParamData, Promise, Value};
+use warplift_isel::facts::{divisor, gcd, is_multiple, launch_expr, lcm};
 
 /// Bytes of the widest access.
 const WIDEST: u64 = 16;
@@ -33,10 +35,12 @@ pub(super) fn assumed(kernel: &Kernel, sizes: &Sizes, grants: &Grants) -> Vec<(S
 /// Integers that say where rows begin, and what they are found to be multiples of beyond their facts.
 fn numbers(kernel: &Kernel, sizes: &Sizes, grants: &Grants) -> BTreeMap<String, i64> {
     let mut found = BTreeMap::new();
+    let by_defaults = warplift_isel::map::do_tunables(kernel, &Mapping::default());
+    let kernel = &by_defaults.unwrap_or_else(|_| kernel.clone());
     for inst in kernel.insts.keys() {
         let Some(wanted) = wanted(kernel, inst, grants) else { continue };
-        for name in between_rows(kernel, inst, wanted) {
-            let Some(multiple) = multiple(kernel, &name, sizes, wanted) else { continue };
+        for (name, distance) in between_rows(kernel, inst, wanted) {
+            let Some(multiple) = multiple(kernel, (&name, distance), sizes, wanted) else { continue };
             if grants.tells(&name) {
                 let known: &mut i64 = found.entry(name).or_insert(multiple);
                 *known = multiple.max(*known);
@@ -46,17 +50,19 @@ fn numbers(kernel: &Kernel, sizes: &Sizes, grants: &Grants) -> BTreeMap<String, 
     found
 }
 
-/// Elements of the widest access to the array of a view; `None` where the array begins anywhere.
+/// Elements of the widest access to the array of a view, or of several such that end with an element; `None` where the array begins
+/// anywhere.
 fn wanted(kernel: &Kernel, view: Inst, grants: &Grants) -> Option<i64> {
     let Op::View { .. } = kernel.insts[view].op else { return None };
     let param = kernel.params.iter().find(|p| p.value == kernel.args(view)[0])?;
     let bytes = param.facts.align.max(grants.alignment(&param.name)).min(WIDEST);
-    let bits = u64::from(kernel.ty(kernel.result(view)).elem().bits());
-    Some((8 * bytes / bits).max(1) as i64).filter(|&elements| elements > 1)
+    let (all, bits) = (8 * bytes as i64, i64::from(kernel.ty(kernel.result(view)).elem().bits()));
+    Some(all / gcd(all, bits)).filter(|&elements| elements > 1)
 }
 
-/// The integer arguments that the distances between a view's rows depend on, where these are not known to be multiples of `wanted` elements.
-fn between_rows(kernel: &Kernel, view: Inst, wanted: i64) -> Vec<String> {
+/// The integer arguments that the distances between a view's rows depend on, with the distance, where it is not known to be a multiple
+/// of `wanted` elements.
+fn between_rows(kernel: &Kernel, view: Inst, wanted: i64) -> Vec<(String, Value)> {
     let args = &kernel.args(view)[1..];
     let distances = match kernel.insts[view].op {
         Op::View { strided: true, .. } => &args[args.len() / 2..],
@@ -65,10 +71,10 @@ fn between_rows(kernel: &Kernel, view: Inst, wanted: i64) -> Vec<String> {
         _ => &[],
     };
     let distances = distances.iter().filter(|&&v| !is_multiple(kernel, v, wanted));
-    let exprs = distances.filter_map(|&v| launch_expr(kernel, v));
-    let names = exprs.flat_map(|e| {
+    let exprs = distances.filter_map(|&v| Some((launch_expr(kernel, v)?, v)));
+    let names = exprs.flat_map(|(e, v)| {
         let own = |p: &&ParamData| mentions(&e, &p.name);
-        kernel.params.iter().filter(own).map(|p| p.name.clone()).collect::<Vec<_>>()
+        kernel.params.iter().filter(own).map(|p| (p.name.clone(), v)).collect::<Vec<_>>()
     });
     names.collect()
 }
@@ -81,12 +87,20 @@ fn mentions(e: &Expr, name: &str) -> bool {
     }
 }
 
-/// The greatest power of two up to `wanted` that divides an argument, if its facts do not say as much.
-fn multiple(kernel: &Kernel, name: &str, sizes: &Sizes, wanted: i64) -> Option<i64> {
-    let param = kernel.params.iter().find(|p| p.name == name)?;
+/// The least power of two dividing an argument that makes a distance a multiple of as much as the sizes allow, `wanted` at most, if
+/// the facts do not say as much.
+fn multiple(kernel: &Kernel, (name, distance): (&str, Value), sizes: &Sizes, wanted: i64) -> Option<i64> {
     let value = sizes.int(name).filter(|&v| v > 0)?;
-    let multiple = (1_i64 << value.trailing_zeros()).min(wanted);
-    (param.facts.multiple % multiple != 0).then_some(multiple)
+    let mut told = kernel.clone();
+    let param = told.params.iter().position(|p| p.name == name)?;
+    let known = told.params[param].facts.multiple.max(1);
+    let mut reached = |multiple: i64| {
+        told.params[param].facts.multiple = multiple;
+        gcd(divisor(&told, distance), wanted)
+    };
+    let (now, powers) = (reached(known), (0..=value.trailing_zeros()).map(|p| 1_i64 << p));
+    let further = powers.map(|p| (reached(lcm(known, p)), p)).filter(|(r, _)| *r > now);
+    further.max_by_key(|&(reached, power)| (reached, std::cmp::Reverse(power))).map(|(_, power)| power)
 }
 
 #[cfg(test)]
@@ -118,6 +132,24 @@ mod tests {
         // Arrays that begin anywhere gain nothing by their rows.
         assert_eq!(told(&any, &[("m", 512), ("n", 64), ("k", 64)], &["c"]), "c align 16, n % 8");
         assert_eq!(told(&any, &[("m", 512), ("n", 64), ("k", 64)], &[]), "");
+    }
+
+    /// Scales of groups lie `k / 128` apart, elements of 6 bits end with 16 bytes at each 64th.
+    #[test]
+    fn a_quotient_of_an_argument_may_be_the_distance() {
+        let weights = kernel(
+            "kernel f(w: ptr<u6> align 16, s: ptr<f16> align 16, z: ptr<u4> align 16, n: i32, k: i32 % 128) {
+                tunable GROUP = 128
+                grid n
+                gw = view w : u6[n, k]
+                gs = view s : f16[n, cdiv(k, GROUP)]
+                gz = view z : u4[n, k / 64]
+            }",
+        );
+        let of = |k: i64| told(&weights, &[("n", 64), ("k", k)], &[]);
+        assert_eq!(of(8192), "k % 2048");
+        assert_eq!(of(1024), "k % 1024");
+        assert_eq!(of(640), "");
     }
 
     /// The last extent says how far apart rows are: kernels are made for any number of heads and keys.

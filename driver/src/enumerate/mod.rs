@@ -187,7 +187,7 @@ pub fn choose(
     for data in plain.tunables.values_mut() {
         data.default = given(&search.defines, &data.name).unwrap_or(data.default);
     }
-    let own = Mapping { promises: assumed::assumed(kernel, sizes, &search.grants), ..Mapping::default() };
+    let own = Mapping { promises: assumed::assumed(&plain, sizes, &search.grants), ..Mapping::default() };
     plain.assume(&own);
     warplift_isel::map::plain_indices(&mut plain);
     warplift_isel::map::drop_implied_masks(&mut plain);

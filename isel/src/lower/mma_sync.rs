@@ -32,7 +32,12 @@ const ATOM_REGS: u16 = 4;
 enum Side {
     A,
     B,
+    /// B, whose matrices come in A's order: 16 columns, then the other half of the depth.
+    BAsRows,
 }
+
+/// Registers of a pair of atoms of B, read as `Side::BAsRows`. The exchange of the two in the middle is its own inverse.
+const FROM_ROWS: [u16; 4] = [0, 2, 1, 3];
 
 /// An operand in shared memory as the lanes of a warp read it.
 pub(super) struct Matrices<'p> {
@@ -106,7 +111,8 @@ impl<'p> Lower<'p, '_> {
     }
 
     /// The right operand of a warpgroup MMA with all of its columns, as every warp can read it, and its number of
-    /// steps of K.
+    /// steps of K. Sixteen columns are read as the rows of a left operand would be, which they may become
+    /// (`sched::transpose_helper_mma`).
     pub(super) fn right_matrices(&mut self, inst: Inst) -> Result<(Matrices<'p>, Range<u32>)> {
         let k = self.k;
         let p = &self.plan.products[&inst];
@@ -116,7 +122,19 @@ impl<'p> Lower<'p, '_> {
         let (b, first) = ((from.load, from.flipped), from.from[0] / WARP_ATOM[2]);
         let (n_atoms, k_steps) = (p.n / WARP_ATOM[1], p.k_steps);
         let whole = WarpProduct { warp_grid, a: None, b, m_atoms: 1, n_atoms, k_steps };
-        Ok((self.matrices(inst, &whole, Side::B, b.0, b.1)?, first..first + k_steps))
+        let side = if n_atoms == 2 { Side::BAsRows } else { Side::B };
+        Ok((self.matrices(inst, &whole, side, b.0, b.1)?, first..first + k_steps))
+    }
+
+    /// The fragment of such a right operand for a step of K.
+    pub(super) fn right_fragment(&mut self, m: &Matrices<'_>, step: u32) -> machine::Value {
+        let rows = self.fragment(m, step);
+        if m.halves != 2 {
+            return rows;
+        }
+        let maps = [IndexMap::Table(FROM_ROWS.to_vec().into())].into_iter().collect();
+        let ty = self.func.ty(rows);
+        self.at().value(NewInst::new(Opcode::Mov, &[rows], &[ty]).maps(maps))
     }
 
     /// How the lanes read an operand.
@@ -135,7 +153,7 @@ impl<'p> Lower<'p, '_> {
             IselError::at(self.k, inst, "an operand loaded where this product cannot see it")
         })?;
         // The MMA reads A as [m, k] and B as [k, n].
-        let mn_dim = usize::from((side == Side::B) != flipped);
+        let mn_dim = usize::from((side != Side::A) != flipped);
         let mn_major = tile.inner_dim == mn_dim;
         let elem = self.k.ty(self.k.result(load)).elem();
         let lanes = lanes(p, side, mn_major, tile.extents)
@@ -146,7 +164,7 @@ impl<'p> Lower<'p, '_> {
         let own = self.at_entry().mul_imm(own, bytes.into());
         let (step, halves) = match side {
             Side::A => (if p.warp_grid.contiguous { ATOM } else { ATOM * p.warp_grid.rows }, 2 * p.m_atoms),
-            Side::B => (ATOM, p.n_atoms),
+            Side::B | Side::BAsRows => (ATOM, p.n_atoms),
         };
         Ok(Matrices { tile, buffer, bytes, mn_major, own, step, halves })
     }
@@ -202,13 +220,13 @@ fn lanes(
     let apart = if p.warp_grid.contiguous { ATOM * p.m_atoms } else { ATOM };
     // Matrices of A go down first, those of B along K first.
     let (first, second) = match side {
-        Side::A => (at(8, 0), at(0, 8)),
+        Side::A | Side::BAsRows => (at(8, 0), at(0, 8)),
         Side::B if p.n_atoms == 1 => (at(0, 8), at(0, 0)),
         Side::B => (at(0, 8), at(8, 0)),
     };
     let (across, down) = match side {
         Side::A => (at(0, 0), at(apart.into(), 0)),
-        Side::B => (at(p.columns().into(), 0), at(0, 0)),
+        Side::B | Side::BAsRows => (at(p.columns().into(), 0), at(0, 0)),
     };
     Builder::new(&[(Axis::Dim(0), outer.into()), (Axis::Dim(1), inner.into())])
         .axis(Axis::Lane)

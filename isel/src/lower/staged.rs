@@ -4,6 +4,7 @@
 //!  tensor copy or bulk copy ─► stage in shared memory ─ (await) ─► wide reads ─► fragment
 //! ```
 
+use super::narrow::AND_OR;
 use super::plain::Access;
 use super::{Low, Lower};
 use crate::Result;
@@ -11,9 +12,10 @@ use crate::plan::{Staged, StagedFill};
 use crate::tiles::{array, extents, layout_error};
 use crate::vector::vector_elements;
 use crate::window::{Window, is_zero};
+use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
-    self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, TmaAttr, Ty,
+    self, Attr, Buffer, BufferData, BufferKind, CacheHint, IndexMap, NewInst, Place, TmaAttr, Ty,
 };
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Op, Value};
@@ -30,6 +32,36 @@ struct Outside {
     fill: f64,
     /// Elements that share one bounds check.
     together: u64,
+}
+
+/// How a thread makes words of elements of a few bits that it reads with their bytes.
+struct Singly {
+    bits: u32,
+    /// By how much a word of such bytes is turned to the right, so that elements begin at bit 0 of each, or at the next ones.
+    turns: Vec<machine::Value>,
+    /// The selector of two bytes of two registers: the thread's, where it reads them with others.
+    bytes: machine::Value,
+}
+
+/// A register with the byte of an element.
+type Byte = (machine::Value, IndexMap);
+
+/// The low bytes of two registers as a halfword, and two halfwords as a word: selectors of `prmt`.
+const BYTES_TOGETHER: i64 = 0x1140;
+const HALVES_TOGETHER: u32 = 0x5410;
+/// Bits of a wide read of bytes.
+const WIDE: u64 = 64;
+
+/// Whether a thread's elements of so many bits lie in aligned runs of 8 bytes, and at the same byte of words there.
+fn is_in_wide_runs(to: &Layout, bits: u32) -> bool {
+    let Some(mem) = to.outs().iter().position(|o| o.0 == Axis::Mem) else { return false };
+    let below = |axis: Axis| {
+        let steps = to.basis(axis).into_iter().map(move |d| (d.out[mem] * u64::from(bits), d.extent));
+        steps.filter(|(step, _)| !step.is_multiple_of(WIDE))
+    };
+    let threads = to.ins().iter().filter(|a| a.0 != Axis::Reg).flat_map(|a| below(a.0));
+    let within = threads.map(|(step, extent)| step * (extent - 1)).sum::<u64>() < WIDE / 2;
+    within && below(Axis::Reg).all(|(step, extent)| step == WIDE / 2 && extent == 2)
 }
 
 /// The length of the aligned runs that the numbers consist of: a power of two.
@@ -50,8 +82,8 @@ impl Lower<'_, '_> {
         let buffer = self.buffers.push(data);
         let hint = if staged.stream { CacheHint::First } else { CacheHint::Normal };
         let event = match &staged.fill {
-            StagedFill::Tensor { inner_dim, slab, rows, unit, swizzle } => {
-                self.stage_rows(inst, *inner_dim, [*slab, *rows, *unit, *swizzle], buffer, hint)?
+            StagedFill::Tensor { inner_dim, slab, rows, unit, swizzle, around } => {
+                self.stage_rows(inst, (*inner_dim, *around), [*slab, *rows, *unit, *swizzle], buffer, hint)?
             }
             StagedFill::Packed { tile, digits } => {
                 Some(self.stage_packed(inst, *tile, digits, buffer, hint)?)
@@ -65,7 +97,7 @@ impl Lower<'_, '_> {
     fn stage_rows(
         &mut self,
         inst: Inst,
-        inner_dim: usize,
+        (inner_dim, around): (usize, u32),
         [slab, rows, unit, swizzle]: [u32; 4],
         buffer: Buffer,
         hint: CacheHint,
@@ -77,6 +109,7 @@ impl Lower<'_, '_> {
         let map = self.tensor_map_of(args[0], inner_dim, &[slab / unit, rows], swizzle, unit)?;
         let bytes = slab * rows * k.ty(args[0]).elem().bits() / 8;
         let start = self.scalar(args[1 + inner_dim])?;
+        let start = if around > 1 { self.at().and_imm(start, -i64::from(around)) } else { start };
         let shift = self.at().imm(unit.ilog2().into());
         let start = self.at().int(Opcode::ShrS32, start, shift);
         let mut across = Vec::new();
@@ -88,7 +121,8 @@ impl Lower<'_, '_> {
         }
         let before_wait = array(k, inst).before_wait;
         let mut event = None;
-        let boxes = (0..inner / slab).flat_map(|part| across.iter().map(move |across| (part, across)));
+        let boxes =
+            (0..inner.div_ceil(slab)).flat_map(|part| across.iter().map(move |across| (part, across)));
         for ((part, across), number) in boxes.zip(0..) {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
             let place = Some(Place { buffer, offset: number * bytes });
@@ -196,13 +230,21 @@ impl Lower<'_, '_> {
             return Ok(());
         };
         if staged.bits < 8 {
-            return self.read_singly(result, staged, buffer, registers);
+            return self.read_singly(inst, staged, buffer, (result, registers));
         }
         let layout = plan.layout(k, k.result(inst))?;
         let elem = k.ty(result).elem();
         let (to, bits) = (&staged.to_memory, staged.bits);
         let own = self.thread_coord(to, 0)?;
         let own = self.at_entry().mul_imm(own, i64::from(bits / 8));
+        let own = match self.first_bit(inst, staged)? {
+            Some(bit) => {
+                let three = self.at_entry().imm(3);
+                let byte = self.at().int(Opcode::ShrU32, bit, three);
+                self.at().add(own, byte)
+            }
+            None => own,
+        };
         let mut outside = self.outside(inst, staged, layout)?;
         let most = u64::from(128 / bits).min(outside.as_ref().map_or(u64::MAX, |o| o.together));
         let run = to.contiguous(Axis::Reg, Axis::Mem);
@@ -230,34 +272,107 @@ impl Lower<'_, '_> {
     /// same bit of their bytes.
     fn read_singly(
         &mut self,
-        result: Value,
+        load: Inst,
         staged: &Staged,
         buffer: Buffer,
-        registers: &[u64],
+        (result, registers): (Value, &[u64]),
     ) -> Result<()> {
-        let (k, bits) = (self.k, staged.bits);
-        let own = self.thread_coord(&staged.to_memory, 0)?;
+        let (k, bits, to) = (self.k, staged.bits, &staged.to_memory);
+        let own = self.thread_coord(to, 0)?;
         let own = self.at_entry().mul_imm(own, bits.into());
-        let three = self.at_entry().imm(3);
-        let (byte, bit) = (self.at_entry().int(Opcode::ShrU32, own, three), self.at_entry().and_imm(own, 7));
+        let first = self.first_bit(load, staged)?;
+        let wide = first.is_none() && is_in_wide_runs(to, bits);
+        let own = first.map_or(own, |first| self.at().add(own, first));
+        let (from, single) = self.singly(own, bits, wide, first.is_some());
         let regs = self.registers(k.ty(result).elem(), self.plan.layout(k, result)?)? as usize;
-        let mut words = vec![None; regs];
-        for (n, &e) in (0u32..).zip(registers) {
-            let offset = super::coords::register_coord(&staged.to_memory, e)[0] as u32 * bits / 8;
-            let read = self.read_part(byte, Place { buffer, offset }, 1);
-            let down = self.at().int(Opcode::ShrU32, read, bit);
-            let element = self.at().and_imm(down, (1 << bits) - 1);
-            let up = self.at().mul_imm(element, 1 << (n * bits % 32));
-            let word = &mut words[(n * bits / 32) as usize];
-            *word = Some(match *word {
-                Some(others) => self.at().int(Opcode::Or, others, up),
-                None => up,
-            });
+        let (mut words, mut runs) = (Vec::new(), FxHashMap::default());
+        for elements in registers.chunks((32 / bits) as usize) {
+            let mut bytes = Vec::new();
+            for &e in elements {
+                let bit = super::coords::register_coord(to, e)[0] as u32 * bits;
+                let run = if wide { bit / WIDE as u32 * 8 } else { bit / 8 };
+                let place = Place { buffer, offset: run };
+                let read =
+                    *runs.entry(run).or_insert_with(|| self.read_part(from, place, if wide { 8 } else { 1 }));
+                let word = bit % WIDE as u32 / 32;
+                bytes
+                    .push((read, if wide { IndexMap::Table([word as u16].into()) } else { IndexMap::Whole }));
+            }
+            words.push(self.word_of_bytes(&single, &bytes));
         }
-        let words: Vec<machine::Value> = words.into_iter().flatten().collect();
+        words.resize(regs, self.at_entry().imm(0));
         let joined = self.at().value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs as u16)]));
         self.env.insert(result, Low::Reg(joined));
         Ok(())
+    }
+
+    /// The byte at which a thread reads from its first bit on, and how it takes its elements. `moves`: whether the bit is another
+    /// one in each iteration.
+    fn singly(
+        &mut self,
+        own: machine::Value,
+        bits: u32,
+        wide: bool,
+        moves: bool,
+    ) -> (machine::Value, Singly) {
+        let three = self.at_entry().imm(3);
+        let mut c = if moves { self.at() } else { self.at_entry() };
+        let (byte, bit) = (c.int(Opcode::ShrU32, own, three), c.and_imm(own, 7));
+        let mut turn = |begin: u32| {
+            let by = c.add_imm(bit, -i64::from(begin));
+            c.and_imm(by, 31)
+        };
+        let turns = (0..8).step_by(bits as usize).map(&mut turn).collect();
+        if !wide {
+            let bytes = c.imm(BYTES_TOGETHER);
+            return (byte, Singly { bits, turns, bytes });
+        }
+        let (from, within) = (c.and_imm(byte, -8), c.and_imm(byte, 3));
+        let both = c.mul_imm(within, 0x11);
+        let bytes = c.add_imm(both, 0x40);
+        (from, Singly { bits, turns, bytes })
+    }
+
+    /// A word of elements, each from a register with its byte. Elements that begin at the same bit of the word's bytes are
+    /// turned there together.
+    fn word_of_bytes(&mut self, single: &Singly, bytes: &[Byte]) -> machine::Value {
+        let (bits, mut word) = (single.bits, None);
+        for (at, &turn) in single.turns.iter().enumerate().take(bytes.len()) {
+            let begin = at as u32 * bits;
+            let own: Vec<Byte> = bytes.iter().skip(at).step_by(single.turns.len()).cloned().collect();
+            let mask = (0..own.len()).fold(0, |m: u32, at| m | ((1 << bits) - 1) << (begin + 8 * at as u32));
+            let together = self.bytes_together(single, &own);
+            let turned = self.single(Opcode::FunnelR, Attr::None, &[together, together, turn]);
+            let mask = self.at_entry().imm(i64::from(mask as i32));
+            word = Some(match word {
+                None => self.single(Opcode::And, Attr::None, &[turned, mask]),
+                Some(others) => self.single(Opcode::Lop3, Attr::Imm(AND_OR), &[turned, mask, others]),
+            });
+        }
+        word.unwrap_or_else(|| self.at_entry().imm(0))
+    }
+
+    /// The bytes of up to four registers in one. What is above them is anything.
+    fn bytes_together(&mut self, single: &Singly, bytes: &[Byte]) -> machine::Value {
+        let selector = (single.bytes, IndexMap::Whole);
+        let pairs = bytes.chunks(2).map(|pair| {
+            let both = [pair[0].clone(), pair[pair.len() - 1].clone(), selector.clone()];
+            self.repeat(Opcode::Prmt, Attr::None, &both, 1)
+        });
+        let halves: Vec<machine::Value> = pairs.collect();
+        match halves[..] {
+            [low, high] => self.permute(low, high, HALVES_TOGETHER),
+            _ => halves[0],
+        }
+    }
+
+    /// The bit of a row at which the tile begins that a copy brought with what lies around it.
+    fn first_bit(&mut self, load: Inst, staged: &Staged) -> Result<Option<machine::Value>> {
+        let StagedFill::Tensor { inner_dim, around: around @ 2.., .. } = staged.fill else { return Ok(None) };
+        let start = self.scalar(self.k.args(load)[1 + inner_dim])?;
+        let within = self.at().and_imm(start, i64::from(around) - 1);
+        let bits = self.k.ty(self.k.result(load)).elem().bits();
+        Ok(Some(self.at().mul_imm(within, bits.into())))
     }
 
     /// The elements outside a view whose fill differs from what copies write.

@@ -284,7 +284,7 @@ impl Lower<'_, '_> {
         let mut ready: Option<machine::Value> = None;
         let steps = rights.iter().flat_map(|(m, steps)| steps.clone().map(move |s| (m, s)));
         for next in steps.map(Some).chain([None]) {
-            let next = next.map(|(m, step)| self.fragment(m, step));
+            let next = next.map(|(m, step)| self.right_fragment(m, step));
             if let Some(right) = std::mem::replace(&mut ready, next) {
                 let new = NewInst::new(Opcode::MmaSync, &[sums, left, right], &[ty]).attr(Attr::Mma(attr));
                 sums = self.at().value(new);

@@ -21,10 +21,11 @@ use super::MapContext;
 use super::cursor::{Cursor, I32};
 use super::persist::fresh_name;
 use super::prefetch_next_tile::copy;
-use super::prefetch_scales::{is_converted, prefetch, scales};
+use super::prefetch_scales::{comes_beside_operands, is_converted, prefetch, scales};
 use crate::facts::is_multiple;
 use crate::feature::Ways;
 use crate::takes::takes;
+use crate::tensor_copies::COPY_BITS;
 use crate::tiles::{Users, acquired, array, depends, extents, program_order, unit_dim, users, with_elem};
 use crate::window::Window;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,8 +33,7 @@ use smallvec::smallvec;
 use warplift_ir::tile::{BinOp, Block, CmpOp, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value, Way};
 use warplift_ir::types::Elem;
 
-/// The least bits of a row of a box, and of the scales that are computed with.
-pub(super) const LEAST_COPY_BITS: u32 = 128;
+/// The bits of the scales that are computed with.
 const COMPUTED_BITS: u32 = 32;
 /// Bytes in a word.
 const BYTES: u32 = 4;
@@ -56,8 +56,11 @@ pub fn do_group_scales(k: &mut Kernel, c: &MapContext<'_>) {
             // What each group of iterations loaded anew would wait for memory.
             let users = users(k);
             let others = scales(k, &users, body, c.ways).into_iter();
-            let others =
-                others.filter(|&l| !group.takes(l) && !is_beside_operands(k, &users, body, l, c.ways));
+            let others = others.filter(|&l| {
+                let brought = comes_beside_operands(k, looped, l, c.ways)
+                    || is_beside_operands(k, &users, body, l, c.ways);
+                !group.takes(l) && !brought
+            });
             prefetch(k, looped, others.collect());
             group.nest(k);
         }
@@ -109,7 +112,7 @@ impl Scale {
 
     /// Iterations whose scales come at once.
     fn size(&self) -> u32 {
-        LEAST_COPY_BITS / if self.packed { 8 } else { COMPUTED_BITS * self.step }
+        COPY_BITS / if self.packed { 8 } else { COMPUTED_BITS * self.step }
     }
 
     /// The bits of a scale in a register.
@@ -120,7 +123,7 @@ impl Scale {
     /// The tile of a group of so many iterations, and what comes with it: a row of a box has 16 bytes.
     fn tiles(&self, k: &Kernel, size: u32) -> Option<[Type; 2]> {
         let ty = k.ty(k.result(self.load));
-        let least = LEAST_COPY_BITS / ty.elem().bits();
+        let least = COPY_BITS / ty.elem().bits();
         let mut extents = ty.shape().and_then(|s| s.extents()).unwrap_or_else(|| smallvec![1, 1]);
         let mut of = |length: u32| {
             *extents.get_mut(self.along)? = length;
@@ -433,7 +436,7 @@ fn select_blocks(k: &mut Kernel, body: Block, ways: Ways) {
             continue;
         }
         let scale = k.result(load);
-        let (mut args, size) = (k.args(load).to_vec(), LEAST_COPY_BITS / COMPUTED_BITS);
+        let (mut args, size) = (k.args(load).to_vec(), COPY_BITS / COMPUTED_BITS);
         let Some(ty) = Shape::of(&[1, size]).map(|s| Type::Tile(Elem::F32, s)) else { continue };
         let index = args[2];
         // Beside the operands' loads one wait serves all.

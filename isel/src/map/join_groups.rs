@@ -10,23 +10,18 @@
 //!                                                  yield fma(mma(0, f(q[.., 96..128]), ..), s[.., 3], x2)
 //! ```
 //!
-//! An iteration takes twice as many where tensor copies then bring the halves that are each row's scales: 16 bytes at least. As many
-//! bytes would be so many groups that threads have no registers for them.
-//!
 //! Facts must say that the number of iterations is a multiple of the groups of one.
 
 use super::MapContext;
 use super::cursor::Cursor;
-use super::group_scales::{LEAST_COPY_BITS, line};
+use super::group_scales::line;
 use crate::boxes::MOST_EXTENT;
 use crate::facts::is_multiple;
-use crate::feature::Ways;
 use crate::takes::takes;
-use crate::tiles::{WARPGROUP_THREADS, array, depends, extents, program_order, unit_dim};
-use crate::window::Window;
-use rustc_hash::FxHashMap;
+use crate::tiles::{WARPGROUP_THREADS, ancestors, depends, extents, program_order, with_elem};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
-use warplift_ir::tile::{BinOp, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value, Way};
+use warplift_ir::tile::{BinOp, Block, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value};
 
 /// Depth of the products of an iteration together.
 const DEPTH: u32 = 128;
@@ -43,7 +38,7 @@ pub fn do_join_groups(k: &mut Kernel, c: &MapContext<'_>) {
         return;
     }
     for looped in program_order(k) {
-        if let Some(count) = k.attrs[looped].looped.and_then(|l| groups(k, looped, l, c.ways)) {
+        if let Some(count) = k.attrs[looped].looped.and_then(|l| groups(k, looped, l)) {
             let loads = pieces(k, looped, count);
             if has_operands(k, looped, &loads) {
                 join(k, looped, count, &loads);
@@ -53,7 +48,7 @@ pub fn do_join_groups(k: &mut Kernel, c: &MapContext<'_>) {
 }
 
 /// The groups of an iteration, if a loop is made of shallow products of converted weights.
-fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping, ways: Ways) -> Option<u32> {
+fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping) -> Option<u32> {
     let fits = mapping.producers.is_some_and(|p| p > 0) && mapping.pipeline == Depth::Fit;
     if !fits || !matches!(k.insts[looped].op, Op::For) || k.attrs[looped].persistent {
         return None;
@@ -78,30 +73,14 @@ fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping, ways: Ways) -> Option<
     let count = depth.filter(|&d| d < SHALLOW && d > 0 && DEPTH.is_multiple_of(d)).map(|d| DEPTH / d)?;
     let &[low, high, step] = k.args(looped).get(..3)? else { return None };
     let counts = k.int_const(low) == Some(0) && k.int_const(step) == Some(1);
-    let twice = k.blocks[body].insts.iter().any(|&i| fills_box(k, i, 2 * count, ways));
-    let whole = |&n: &u32| counts && is_multiple(k, high, n.into());
-    [2 * count, count].into_iter().filter(|&n| n == count || twice).find(whole)
-}
-
-/// Whether an instruction loads scales of rows, of which so many groups, but not half of them, are a row of a tensor copy's box.
-fn fills_box(k: &Kernel, load: Inst, count: u32, ways: Ways) -> bool {
-    if !matches!(k.insts[load].op, Op::Load) || !ways.smem_staging || array(k, load).way != Way::Fit {
-        return false;
-    }
-    let ty = k.ty(k.result(load));
-    let is_column = ty.shape().and_then(|s| s.extents()).is_some_and(|e| e.len() == 2 && e[1] == 1);
-    let view = k.args(load)[0];
-    let reached = |w: Window| w.tensor_refused(k, ways).is_none();
-    is_column
-        && ty.elem().bits() >= HALF_BITS
-        && count * ty.elem().bits() == LEAST_COPY_BITS
-        && unit_dim(k, view) == Some(1)
-        && Window::of(k, view).is_some_and(reached)
+    (counts && is_multiple(k, high, count.into())).then_some(count)
 }
 
 /// A load of which each iteration takes the next piece along a dimension, from an element on.
 struct Piece {
     load: Inst,
+    /// The conversion whose result is sliced, because no slice of the loaded elements is possible.
+    cast: Option<Inst>,
     along: usize,
     first: i64,
 }
@@ -126,10 +105,19 @@ fn piece(k: &Kernel, looped: Inst, load: Inst, count: u32) -> Option<Piece> {
     // The other index does not move with the counter.
     let own = &k.blocks[k.insts[looped].blocks[0]].insts;
     let fixed = !depends(k, k.args(load)[2 - along], counter, |d| own.contains(&d));
-    // Parts of elements below a byte are whole operands.
-    let parted = takes(&Op::Slice(smallvec![]), ty.elem()) || shape[along] > 1;
+    // Parts of elements below a byte are whole operands, or are converted first.
+    let sliced = |v: Value| takes(&Op::Slice(smallvec![]), k.ty(v).elem());
+    let whole = sliced(k.result(load)) || shape[along] > 1;
+    let cast = conversion(k, load).filter(|&c| !whole && sliced(k.result(c)));
     let most = shape[along].checked_mul(count).is_some_and(|e| e <= MOST_EXTENT);
-    (fixed && parted && most).then_some(Piece { load, along, first: lines[along].1 })
+    (fixed && (whole || cast.is_some()) && most).then_some(Piece { load, cast, along, first: lines[along].1 })
+}
+
+/// The conversion that alone uses a load.
+fn conversion(k: &Kernel, load: Inst) -> Option<Inst> {
+    let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&k.result(load)));
+    let only = users.next().filter(|_| users.next().is_none())?;
+    matches!(k.insts[only].op, Op::Cast).then_some(only)
 }
 
 /// Whether both operands of every product come of such loads, and the left one is computed, of halves at most: what computes
@@ -173,6 +161,13 @@ fn join(k: &mut Kernel, looped: Inst, count: u32, loads: &[Piece]) {
             let args: Vec<Value> = c.k.args(inst).iter().map(|a| *known.get(a).unwrap_or(a)).collect();
             if let Some(piece) = loads.iter().find(|p| p.load == inst) {
                 let whole = *joined.entry(inst).or_insert_with(|| whole(&mut c, piece, args, counter, count));
+                if piece.cast.is_none() {
+                    let part = part(&mut c, piece, whole, n);
+                    known.insert(c.k.result(inst), part);
+                }
+            } else if let Some(piece) = loads.iter().find(|p| p.cast == Some(inst)) {
+                let of = joined[&piece.load];
+                let whole = *joined.entry(inst).or_insert_with(|| converted(&mut c, inst, of));
                 let part = part(&mut c, piece, whole, n);
                 known.insert(c.k.result(inst), part);
             } else if c.k.args(inst) == &args[..] {
@@ -191,9 +186,21 @@ fn join(k: &mut Kernel, looped: Inst, count: u32, loads: &[Piece]) {
     }
     k.set_args(end, &carried);
     k.blocks[body].insts.push(end);
+    loads_first(k, body, &joined);
     let mut args = k.args(looped).to_vec();
     args[1] = Cursor::before(k, looped, |c| c.with(BinOp::Div, args[1], count.into()));
     k.set_args(looped, &args);
+}
+
+/// Puts the loads of an iteration's pieces, and the indices that they need, before the work on the pieces: threads wait for all of
+/// them at once, and one ring holds them.
+fn loads_first(k: &mut Kernel, body: Block, joined: &FxHashMap<Inst, Value>) {
+    let mut insts = std::mem::take(&mut k.blocks[body].insts);
+    let own: FxHashSet<Inst> = insts.iter().copied().collect();
+    let loads = joined.values().filter(|&&v| k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Load)));
+    let needed: FxHashSet<Value> = loads.flat_map(|&v| ancestors(k, v, |d| own.contains(&d))).collect();
+    insts.sort_by_key(|&i| !k.results(i).iter().any(|r| needed.contains(r)));
+    k.blocks[body].insts = insts;
 }
 
 /// The load of an iteration's pieces.
@@ -212,9 +219,16 @@ fn whole(c: &mut Cursor<'_>, piece: &Piece, mut args: Vec<Value>, counter: Value
     loaded
 }
 
-/// A piece of what was loaded.
+/// The conversion of an iteration's pieces.
+fn converted(c: &mut Cursor<'_>, cast: Inst, whole: Value) -> Value {
+    let ty = with_elem(c.k.ty(whole), c.k.ty(c.k.result(cast)).elem());
+    c.loc = c.k.insts[cast].loc;
+    c.inst(Op::Cast, &[whole], ty)
+}
+
+/// A piece of what was loaded, or converted.
 fn part(c: &mut Cursor<'_>, piece: &Piece, whole: Value, n: u32) -> Value {
-    let ty = c.k.ty(c.k.result(piece.load));
+    let ty = c.k.ty(c.k.result(piece.cast.unwrap_or(piece.load)));
     let own = extents(c.k, c.k.result(piece.load))[piece.along];
     let offsets = (0..2).map(|d| Dim::new(if d == piece.along { n * own } else { 0 })).collect();
     c.inst(Op::Slice(offsets), &[whole], ty)

@@ -13,7 +13,10 @@
 
 use super::prefetch_next_tile::{is_arithmetic, load_ahead};
 use crate::feature::Ways;
-use crate::tiles::{Users, depends, has_products, memory, program_order, unit_dim, users, written};
+use crate::tensor_copies::row_around;
+use crate::tiles::{
+    Users, acquired, array, depends, has_products, memory, program_order, unit_dim, users, written,
+};
 use crate::window::Window;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value, Way};
@@ -31,11 +34,21 @@ pub fn do_prefetch_scales(k: &mut Kernel, ways: Ways) {
         let body = k.insts[looped].blocks[0];
         let users = users(k);
         let own = scales(k, &users, body, ways).into_iter();
-        let loads: Vec<Inst> = own.filter(|&l| !is_ahead(k, &users, body, l)).collect();
+        let by_threads = own.filter(|&l| !comes_beside_operands(k, looped, l, ways));
+        let loads: Vec<Inst> = by_threads.filter(|&l| !is_ahead(k, &users, body, l)).collect();
         if !k.attrs[looped].persistent {
             prefetch(k, looped, loads);
         }
     }
+}
+
+/// Whether a tensor copy brings a row of scales with the others of their 16 bytes, in the ring of the operands.
+pub(super) fn comes_beside_operands(k: &Kernel, looped: Inst, load: Inst, ways: Ways) -> bool {
+    let produced = k.attrs[looped].looped.is_some_and(|l| l.producers == Some(1));
+    let view = k.args(load)[0];
+    let reached = || Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
+    let brought = produced && ways.smem_staging && array(k, load).way == Way::Fit;
+    brought && acquired(k, view).is_none() && row_around(k, load).is_some() && reached()
 }
 
 /// Whether a load is for another iteration already: only the end of the body takes what it gives.

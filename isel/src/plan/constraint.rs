@@ -15,7 +15,7 @@
 
 use super::types::Plan;
 use crate::boxes::only_products;
-use crate::operand::is_packed;
+use crate::operand::is_in_any_order;
 use crate::tiles::extents;
 use smallvec::SmallVec;
 use warplift_ir::layout::Layout;
@@ -116,7 +116,7 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
     let pair = |relation: Relation| one(relation, &[arg(0), made(0)]);
     let bits = |v: Value| k.ty(v).elem().bits();
     match &k.insts[inst].op {
-        Op::Cast if is_packed(k, k.args(inst)[0]) => pair(Relation::Unpacked),
+        Op::Cast if is_in_any_order(k, k.args(inst)[0]) => pair(Relation::Unpacked),
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::ToIndex => {
             let uses = (0..k.args(inst).len()).map(arg);
             one(Relation::Equal, &uses.chain((0..results.len()).map(made)).collect::<Vec<_>>())

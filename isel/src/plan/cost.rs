@@ -149,14 +149,14 @@ impl<'k> Model<'k> {
         })
     }
 
-    /// Whether shared memory has room for another load, with the stages that the mapping asks for, or one. Staging
+    /// Whether shared memory has room for the bytes of another load, with the stages that the mapping asks for, or one. Staging
     /// buffers and exchanges are not known yet and do not count.
-    pub fn has_room(&self, plan: &Plan, load: Inst) -> bool {
+    pub fn has_room(&self, plan: &Plan, load: Inst, bytes: u32) -> bool {
         let stages = match self.looped.get(&load) {
             Some(Depth::Stages(n)) => f64::from(*n),
             _ => 1.0,
         };
-        let own = stages * self.bytes(self.k.result(load));
+        let own = stages * f64::from(bytes);
         self.taken(plan) + own + RESERVED <= f64::from(self.target.shared_bytes)
             && !self.takes_stage(plan, load, own)
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  staged   a tensor copy brings the tile as it lies in memory, or swizzled where threads that read their elements
-//!           would meet in banks; elements of 1, 2 and 4 bits as the bytes that they share
+//!           would meet in banks; elements of 1, 2 and 4 bits as the bytes that they share; rows of fewer than 16 bytes,
+//!           such as one scale of each row, with the others of their 16 bytes
 //!  packed   a bulk copy brings the tile as it was packed before the launch (`packed.rs`)
 //! ```
 
@@ -12,6 +13,7 @@ use super::packed::packed_tile;
 use super::propagate::crosses_words;
 use super::types::{ACCESS_WORDS, COPY_BYTES, Plan, Staged, StagedFill, WORD, in_memory};
 use crate::facts::is_multiple;
+use crate::tensor_copies::{COPY_BITS, row_around, start_refused};
 use crate::tiles::{
     acquired, array, extents, has_products, layout_error, loads_tile, memory, unit_dim, written,
 };
@@ -23,8 +25,8 @@ use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Way};
 
 /// Alignment of a tensor copy in shared memory, in bytes.
 const COPY_ALIGN: u32 = 128;
-/// Elements below a byte of a thread at most that are read one by one.
-const FEW: u64 = 8;
+/// Elements below a byte of a thread at most that are read one by one: those of two tiles of 64 rows and 128 columns.
+const MOST_SINGLE: u64 = 128;
 /// Widest element of a tensor copy, in bytes.
 const MAX_UNIT_BITS: u32 = 64;
 
@@ -83,7 +85,9 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
     let staged = match way {
         Way::Plain => return Ok(None),
         Way::Fit => match from_rows(k, load, layout, model.target, plan.ways) {
-            Ok(staged) if (is_narrow || staged.is_read_wide()) && is_worth(k, load, model, plan) => staged,
+            Ok(staged) if (is_narrow || staged.is_read_wide()) && is_worth(k, load, &staged, model, plan) => {
+                staged
+            }
             _ => return Ok(None),
         },
         Way::Staged => from_rows(k, load, layout, model.target, plan.ways)?,
@@ -93,10 +97,10 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
 }
 
 /// Whether a load should be staged although the mapping does not ask for it.
-fn is_worth(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> bool {
+fn is_worth(k: &Kernel, load: Inst, staged: &Staged, model: &Model<'_>, plan: &Plan) -> bool {
     let used = k.insts.keys().any(|i| k.args(i).contains(&k.result(load)));
     let wanted = stands_beside_products(k, load) || stands_behind_products(k, load);
-    plan.ways.smem_staging && used && wanted && model.has_room(plan, load)
+    plan.ways.smem_staging && used && wanted && model.has_room(plan, load, staged.bytes)
 }
 
 /// Whether the loop of a load has MMAs and a producer that could copy for them. Loads by the loop's own threads would
@@ -122,13 +126,21 @@ fn multiplies_copies(k: &Kernel, inst: Inst) -> bool {
 
 /// A tile filled by tensor copies, with the swizzle whose reads take the fewest wavefronts.
 fn from_rows(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Ways) -> Result<Staged> {
-    let mut best = as_it_lies(k, load, layout, target, ways)?;
+    let mut best = as_it_lies(k, load, layout, (target, 0), ways)?;
     // A span that does not fit this layout is skipped; the tile is not refused.
     let waves = |s: &Staged| wavefronts(k, load, s).ok();
-    for span in spans(k, load, &best, ways) {
-        let other = swizzled(k, load, layout, &best, span).ok();
-        let fewer = |o: &Staged| waves(o).zip(waves(&best)).is_some_and(|(new, old)| new < old);
-        best = other.filter(fewer).unwrap_or(best);
+    let mut others: Vec<Staged> = spans(k, load, &best, ways)
+        .iter()
+        .filter_map(|&s| swizzled(k, load, layout, &best, s).ok())
+        .collect();
+    if best.bits < 8 {
+        let piece = COPY_BITS / best.bits;
+        others.extend(as_it_lies(k, load, layout, (target, piece), ways).ok());
+    }
+    for other in others {
+        if waves(&other).zip(waves(&best)).is_some_and(|(new, old)| new < old) {
+            best = other;
+        }
     }
     Ok(best)
 }
@@ -138,7 +150,7 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Way
 fn spans(k: &Kernel, load: Inst, plain: &Staged, ways: Ways) -> Vec<u32> {
     let view = k.args(load)[0];
     let shape = extents(k, k.result(load));
-    let StagedFill::Tensor { inner_dim, rows, unit, .. } = plain.fill else { return Vec::new() };
+    let StagedFill::Tensor { inner_dim, rows, unit, around: 1, .. } = plain.fill else { return Vec::new() };
     let bits = k.ty(view).elem().bits();
     let whole = !k.attrs[load].in_parts && Window::of(k, view).is_none_or(|w| w.fill(k) == 0.0);
     let inner = shape.get(inner_dim).copied().unwrap_or(1);
@@ -161,7 +173,7 @@ fn swizzled(k: &Kernel, load: Inst, layout: &Layout, plain: &Staged, span: u32) 
         shared::swizzled(shape[1 - inner_dim], shape[inner_dim], bits.into(), span.into()).map_err(&error)?;
     let to_memory = in_memory(layout, inner_dim, &to_mem).map_err(&error)?;
     let to_memory = in_units(&to_memory, plain.bits / bits).map_err(&error)?;
-    let fill = StagedFill::Tensor { inner_dim, slab: span * 8 / bits, rows, unit, swizzle: span };
+    let fill = StagedFill::Tensor { inner_dim, slab: span * 8 / bits, rows, unit, swizzle: span, around: 1 };
     Ok(Staged { to_memory, fill, ..plain.clone() })
 }
 
@@ -174,22 +186,33 @@ fn wavefronts(k: &Kernel, load: Inst, staged: &Staged) -> Result<u64> {
     Ok(staged.to_memory.in_extent(Axis::Reg) / vector * each)
 }
 
-/// A tile without swizzle: slabs along the contiguous dimension, each the box of one tensor copy.
-fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Ways) -> Result<Staged> {
+/// A tile without swizzle: slabs along the contiguous dimension, each the box of one tensor copy; or one slab, whose rows are longer
+/// than those of the tile by some elements, so that they begin at other banks.
+fn as_it_lies(
+    k: &Kernel,
+    load: Inst,
+    layout: &Layout,
+    (target, longer): (&Target, u32),
+    ways: Ways,
+) -> Result<Staged> {
     target.require(Opcode::TmaLoad).map_err(|lacks| IselError::lacks(k.insts[load].loc, lacks))?;
     let view = k.args(load)[0];
     let refused = match Window::of(k, view) {
         Some(window) => acquired(k, view).or_else(|| window.rows_refused(k, ways)),
         None => Some("not a view".to_owned()),
     };
-    if let Some(why) = refused.or_else(|| crate::tensor_copies::start_refused(k, load)) {
+    let around = row_around(k, load);
+    if let Some(why) = refused.or_else(|| start_refused(k, load).filter(|_| around.is_none())) {
         return Err(IselError::at(k, load, format!("a staged array needs tensor copies: {why}")));
     }
     let shape = extents(k, k.result(load));
     let inner_dim = unit_dim(k, view).unwrap_or(shape.len() - 1);
-    let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
+    let (own, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
+    let inner = around.unwrap_or(own + longer);
     let bits = k.ty(view).elem().bits();
-    let Some([slab, rows, unit]) = copies(k, load, inner_dim, [inner, outer], bits, target.box_extent) else {
+    let within = around.is_some() || longer > 0;
+    let found = copies(k, load, inner_dim, [inner, outer], bits, target.box_extent);
+    let Some([slab, rows, unit]) = found.filter(|f| !within || f[0] == inner) else {
         let what = format!(
             "a staged tile of {outer} x {inner} elements of {bits} bits: at most {} rows a copy, of parts of whole {COPY_ALIGN} bytes (or one of whole {COPY_BYTES}) of elements of 1, 2, 4, 8, 16, 32 or 64 bits, are possible",
             target.box_extent
@@ -202,6 +225,7 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
         let axis = Axis::Dim(dim as u8);
         to_mem = to_mem.axis(axis);
         to_mem = match dim == inner_dim {
+            true if within => to_mem.add(axis, own.into(), &[1]),
             true => to_mem.add(axis, slab64, &[1]).add(axis, u64::from(inner / slab), &[slab64 * outer64]),
             false => to_mem.add(axis, outer64, &[slab64]),
         };
@@ -210,7 +234,7 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
     let dims: Vec<Axis> = (0..shape.len()).map(|d| Axis::Dim(d as u8)).collect();
     let to_memory = layout.with_outs(&dims).and_then(|l| l.then(&to_mem)).map_err(layout_error(k, load))?;
     let bytes = inner * outer * bits / 8;
-    let fill = StagedFill::Tensor { inner_dim, slab, rows, unit, swizzle: 0 };
+    let fill = StagedFill::Tensor { inner_dim, slab, rows, unit, swizzle: 0, around: around.unwrap_or(1) };
     let (to_memory, bits) = match in_units(&to_memory, (8 / bits).max(1)) {
         Ok(units) => (units, bits.max(8)),
         Err(_) if is_read_singly(k, load, &to_memory, bits) => (to_memory, bits),
@@ -224,13 +248,14 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Wa
     Ok(Staged { to_memory, bits, bytes, stream: false, fill })
 }
 
-/// Whether threads read elements of a few bits one by one: they hold few, which lie whole bytes apart.
+/// Whether threads read elements of a few bits one by one, each from its byte: they lie whole bytes apart, as those of a row do where
+/// columns are contiguous.
 fn is_read_singly(k: &Kernel, load: Inst, to_memory: &Layout, bits: u32) -> bool {
     let Some(mem) = to_memory.outs().iter().position(|o| o.0 == Axis::Mem) else { return false };
     let bytes = |place: u64| (place * u64::from(bits)).is_multiple_of(8);
     let zeros = Window::of(k, k.args(load)[0]).is_none_or(|w| w.fill(k) == 0.0);
     zeros
-        && to_memory.in_extent(Axis::Reg) <= FEW
+        && to_memory.in_extent(Axis::Reg) <= MOST_SINGLE
         && to_memory.basis(Axis::Reg).iter().all(|b| bytes(b.out[mem]))
 }
 
@@ -256,11 +281,10 @@ fn copies(
     let window = Window::of(k, view)?;
     let extent = window.extent(k, window.kept[inner_dim]);
     let index = k.args(load)[1 + inner_dim];
+    let begins = |by: i64| is_multiple(k, index, by) || row_around(k, load).is_some();
     let counts = |unit: &u32| {
         let by = i64::from(*unit);
-        (8..=MAX_UNIT_BITS).contains(&(unit * bits))
-            && is_multiple(k, extent, by)
-            && is_multiple(k, index, by)
+        (8..=MAX_UNIT_BITS).contains(&(unit * bits)) && is_multiple(k, extent, by) && begins(by)
     };
     let rows = (1..=outer.min(box_extent)).rev().find(|&r| outer.is_multiple_of(r))?;
     let fits = |slab: u32, unit: u32| {

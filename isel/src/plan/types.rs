@@ -311,6 +311,8 @@ pub enum StagedFill {
         unit: u32,
         /// Swizzle span in bytes, which is also the row of a slab; 0: none.
         swizzle: u32,
+        /// The copy begins at a multiple of so many elements, and the tile somewhere in it; 1: both begin together.
+        around: u32,
     },
     /// One bulk copy of a packed tile.
     Packed {
@@ -343,6 +345,9 @@ impl Staged {
     pub(super) fn describe(&self) -> String {
         let bits = self.access_bits();
         let how = match &self.fill {
+            StagedFill::Tensor { around: 2.., slab, .. } => {
+                format!("tensor copies of the {slab} elements around each row")
+            }
             StagedFill::Tensor { slab, swizzle: 0, .. } => format!("tensor copies of {slab} elements"),
             StagedFill::Tensor { slab, swizzle, .. } => {
                 format!("tensor copies of {slab} elements, swizzle {swizzle}")

@@ -70,9 +70,8 @@ pub(crate) fn through(
 /// Sums whose product is transposed (`transpose_helper_mma`).
 #[derive(Clone, Copy)]
 pub(crate) struct TransposedSums {
-    /// The transposed sums, in the same value. Of each four lanes, two have the sums of one column of 16, and two those
-    /// of the column eight behind it. Registers hold the upper half's sums and the lower half's; the pairs are still to
-    /// be added.
+    /// The transposed sums, in the same value. Four lanes have the same: the upper half's and the lower half's sum of one
+    /// column of 16, then those of the column eight behind it.
     pub of: Value,
     /// Type of the sums as they are loaded. For each eight columns, a lane holds its two columns of the upper half,
     /// then those of the lower half.
@@ -166,15 +165,16 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Lane `l` holds column `l / 4`. If `l` is odd, the column is the one eight behind it, of the second run. Lanes
-    /// with bit 2 set hold the same as those two before them. A loading lane holds two neighbouring columns.
+    /// Lane `l` stores column `l / 4`. If `l` is odd, it stores the column eight behind it, of the second run. Lanes with
+    /// bit 2 set store nothing. A loading lane holds two neighbouring columns.
     fn store_transposed(&mut self, v: Value) {
         let at = self.transposed_offset();
         let pred = self.lanes_without(2);
         let guard = Some(Guard { pred, negated: false });
         let [first, second] = [0, 2].map(|offset| IndexMap::Affine { scale: 1, offset });
-        let add = NewInst::new(Opcode::AddF32, &[v, v], &[Ty::frag(2)]);
-        let sums = self.c.value(add.maps([first, second].into_iter().collect()));
+        let even = self.lanes_without(1);
+        let select = NewInst::new(Opcode::Selp, &[v, v, even], &[Ty::frag(2)]);
+        let sums = self.c.value(select.maps([first, second, IndexMap::Whole].into_iter().collect()));
         for half in 0..2 {
             let slice = NewInst::new(Opcode::Slice, &[sums], &[Ty::frag(1)]).attr(Attr::Imm(half));
             let part = self.c.value(slice);

@@ -1,20 +1,20 @@
 //! A helper's product with equal rows is transposed: its right operand becomes the left one.
 //!
 //! ```text
-//!  16 equal rows x 8 columns, twice        columns 0-7 of x, then 8-15, each with both halves of the depth
+//!  16 equal rows x 8 columns, twice        16 rows x 8 columns
 //!
-//!   c c c c       x0 .. x7 │ x8 .. x15      x0-7   0-7 │ x8-15   0-7       c d 0 0 c d 0 0    its upper half
-//!   d d d d   ×    .    .  │  .    .    ─►  x0-7  8-15 │ x8-15  8-15   ×   0 0 c d 0 0 c d    its lower half
+//!   c c c c       x0 .. x7 │ x8 .. x15      x0-7   0-7, 8-15       c d c d c d c d
+//!   d d d d   ×    .    .  │  .    .    ─►                     ×   .    .     .
+//!                                           x8-15  0-7, 8-15       c d c d c d c d
 //! ```
 //!
 //! An instruction multiplies 16 rows by 8 columns. The rows of such a product are equal within each half of an atom, so
-//! two columns hold all of it. The transposed product takes half the instructions. Two atoms of columns, as they were
-//! loaded, serve as one left operand: the halves of its rows become halves of the depth. Columns of zeros keep the two
-//! apart. A lane's sums belong to one column, in two parts that are added (PTX ISA, "Matrix Fragments for
-//! mma.m16n8k16").
+//! two columns hold all of it. The transposed product takes half the instructions. The right operand was read in the order
+//! of a left one's matrices, and a move put them into its own order, which is now left out. Every column of `x` keeps a row
+//! of its own, so one that is no number spoils no other (PTX ISA, "Matrix Fragments for mma.m16n8k16").
 
 use super::handoff::TransposedSums;
-use warplift_ir::machine::{Attr, Cursor, Func, Inst, MmaAttr, NewInst, Ty, Value};
+use warplift_ir::machine::{Attr, Cursor, Func, IndexMap, Inst, MmaAttr, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -24,13 +24,15 @@ const ATOMS: u8 = 2;
 const REGISTERS: u16 = 4;
 /// The bit of a lane that is set if its column of a right operand is odd.
 const ODD: i64 = 4;
-/// The bit of a lane that is set if its column of a right operand is for the second half of the depth.
-const FURTHER: i64 = 8;
+/// Registers of a right operand's two atoms that was read as a left one.
+const FROM_ROWS: [u16; 4] = [0, 2, 1, 3];
 
 /// A chain of products that add up, with one left operand.
 struct Row {
     /// The products, first to last.
     products: Vec<Inst>,
+    /// The right operand of each, as it was read.
+    rights: Vec<Value>,
     /// Words of an atom of the left operand, for the upper rows and for the lower rows. They are the same in all lanes
     /// and along the depth.
     words: [Value; 2],
@@ -50,8 +52,7 @@ pub(crate) fn transpose(func: &mut Func<'_>, last: Inst) -> Option<TransposedSum
     let ty = Ty::frag(REGISTERS);
     let mut sums = row.zeros;
     func.values[sums].ty = ty;
-    for &product in &row.products {
-        let left = func.insts[product].args[2];
+    for (&product, &left) in row.products.iter().zip(&row.rights) {
         func.set_args(product, &[sums, left, right]);
         if let Attr::Mma(attr) = &mut func.insts[product].attr {
             attr.n_atoms = 1;
@@ -86,13 +87,21 @@ fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
     let once = |&v: &Value| func.users(v).count() == 1;
     let joined = func.insts[left].op == Opcode::Join && same;
     let alone = products.iter().map(|&p| &func.insts[p].args[0]).all(once);
+    let rights = products.iter().map(|&p| as_read(func, func.insts[p].args[2])).collect::<Option<_>>()?;
     let words = [upper, lower];
-    (joined && alone && begins && products.iter().all(fits)).then_some(Row { products, words, left, zeros })
+    let holds = joined && alone && begins && products.iter().all(fits);
+    holds.then_some(Row { products, rights, words, left, zeros })
 }
 
-/// The right operand. Two columns of four have the words for the first half of the depth, and zeros for the second
-/// half. The other two have zeros for the first half, and words for the second. Even columns have the words of upper
-/// rows, odd columns those of lower rows. The instruction stands beside the left operand that it replaces.
+/// A right operand as it was read: in the order of a left one's matrices.
+fn as_read(func: &Func<'_>, right: Value) -> Option<Value> {
+    let d = &func.insts[func.def(right)?];
+    let moved = matches!(d.maps.first(), Some(IndexMap::Table(t)) if t[..] == FROM_ROWS);
+    (d.op == Opcode::Mov && moved).then(|| d.args[0])
+}
+
+/// The right operand: along the whole depth, even columns have the word of upper rows, odd columns that of lower rows. The
+/// instruction stands beside the left operand that it replaces.
 fn both_words(func: &mut Func<'_>, row: &Row) -> Value {
     let home = func.block_of(row.left).unwrap_or(func.entry);
     let all = &func.blocks[home].insts;
@@ -104,11 +113,8 @@ fn both_words(func: &mut Func<'_>, row: &Row) -> Value {
 fn make_right(c: &mut Cursor<'_, '_>, [upper, lower]: [Value; 2]) -> Value {
     let thread = c.op(Opcode::Tid, &[], Ty::B32);
     let zero = c.imm(0);
-    let [even, first] = [ODD, FURTHER].map(|bit| {
-        let set = c.and_imm(thread, bit);
-        c.compare(CmpOp::Eq, set, zero)
-    });
+    let odd = c.and_imm(thread, ODD);
+    let even = c.compare(CmpOp::Eq, odd, zero);
     let word = c.op(Opcode::Selp, &[upper, lower, even], Ty::B32);
-    let words = [[word, zero], [zero, word]].map(|[f, s]| c.op(Opcode::Selp, &[f, s, first], Ty::B32));
-    c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(2)]))
+    c.value(NewInst::new(Opcode::Join, &[word, word], &[Ty::frag(2)]))
 }
