@@ -300,6 +300,8 @@ fn zero_points_of_joined_groups() {
         for lies in [&[][..], &[(apart.as_str(), beside.as_str())]] {
             let words = [&zeros[..], lies, &depths].concat();
             let both = narrow(&words);
+            let load = way(&both, "20:22");
+            assert!(load.contains("tensor copies"), "{ty} {lies:?}: {load}");
             let compiled = compile(&both.0, &both.1, &SM90A, &Options::default()).unwrap();
             let products = compiled.explained.plan.iter().filter(|line| line.contains(" mma: "));
             let all: Vec<&String> = products.collect();

@@ -43,8 +43,13 @@ struct Singly {
     bytes: machine::Value,
 }
 
-/// A register with the byte of an element.
-type Byte = (machine::Value, IndexMap);
+/// A register with the byte of an element, and the bit there at which it begins, beyond that of the thread's first one.
+#[derive(Clone)]
+struct Byte {
+    register: machine::Value,
+    map: IndexMap,
+    bit: u32,
+}
 
 /// The low bytes of two registers as a halfword, and two halfwords as a word: selectors of `prmt`.
 const BYTES_TOGETHER: i64 = 0x1140;
@@ -268,8 +273,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Reads elements of a few bits, each from its byte. They lie whole bytes apart, so a thread's elements begin at the
-    /// same bit of their bytes.
+    /// Reads elements of a few bits, each from its byte. None crosses bytes: a thread's own place and that of its element in
+    /// the tile are different bits of an address.
     fn read_singly(
         &mut self,
         load: Inst,
@@ -292,11 +297,11 @@ impl Lower<'_, '_> {
                 let bit = super::coords::register_coord(to, e)[0] as u32 * bits;
                 let run = if wide { bit / WIDE as u32 * 8 } else { bit / 8 };
                 let place = Place { buffer, offset: run };
-                let read =
-                    *runs.entry(run).or_insert_with(|| self.read_part(from, place, if wide { 8 } else { 1 }));
+                let all = if wide { 8 } else { 1 };
+                let register = *runs.entry(run).or_insert_with(|| self.read_part(from, place, all));
                 let word = bit % WIDE as u32 / 32;
-                bytes
-                    .push((read, if wide { IndexMap::Table([word as u16].into()) } else { IndexMap::Whole }));
+                let map = if wide { IndexMap::Table([word as u16].into()) } else { IndexMap::Whole };
+                bytes.push(Byte { register, map, bit: bit % 8 });
             }
             words.push(self.word_of_bytes(&single, &bytes));
         }
@@ -333,37 +338,59 @@ impl Lower<'_, '_> {
         (from, Singly { bits, turns, bytes })
     }
 
-    /// A word of elements, each from a register with its byte. Elements that begin at the same bit of the word's bytes are
-    /// turned there together.
+    /// A word of elements, each from a register with its byte.
     fn word_of_bytes(&mut self, single: &Singly, bytes: &[Byte]) -> machine::Value {
-        let (bits, mut word) = (single.bits, None);
+        let mut word = None;
         for (at, &turn) in single.turns.iter().enumerate().take(bytes.len()) {
-            let begin = at as u32 * bits;
-            let own: Vec<Byte> = bytes.iter().skip(at).step_by(single.turns.len()).cloned().collect();
-            let mask = (0..own.len()).fold(0, |m: u32, at| m | ((1 << bits) - 1) << (begin + 8 * at as u32));
-            let together = self.bytes_together(single, &own);
-            let turned = self.single(Opcode::FunnelR, Attr::None, &[together, together, turn]);
-            let mask = self.at_entry().imm(i64::from(mask as i32));
-            word = Some(match word {
-                None => self.single(Opcode::And, Attr::None, &[turned, mask]),
-                Some(others) => self.single(Opcode::Lop3, Attr::Imm(AND_OR), &[turned, mask, others]),
-            });
+            let column: Vec<&Byte> = bytes.iter().skip(at).step_by(single.turns.len()).collect();
+            let mut bits: Vec<u32> = column.iter().map(|b| b.bit).collect();
+            bits.sort_unstable();
+            bits.dedup();
+            for bit in bits {
+                let fields = self.fields_of_bytes(single, &column, bit, turn);
+                let own = column.iter().enumerate().filter(|(_, b)| b.bit == bit);
+                let one = ((1u32 << single.bits) - 1) << (at as u32 * single.bits);
+                let mask = own.fold(0, |mask, (n, _)| mask | one << (8 * n));
+                let mask = self.at_entry().imm(i64::from(mask as i32));
+                word = Some(match word {
+                    None => self.single(Opcode::And, Attr::None, &[fields, mask]),
+                    Some(others) => self.single(Opcode::Lop3, Attr::Imm(AND_OR), &[fields, mask, others]),
+                });
+            }
         }
         word.unwrap_or_else(|| self.at_entry().imm(0))
     }
 
-    /// The bytes of up to four registers in one. What is above them is anything.
-    fn bytes_together(&mut self, single: &Singly, bytes: &[Byte]) -> machine::Value {
+    /// The bytes of up to four elements in one register, turned so that those which begin at a bit come to their place. What else
+    /// it holds is anything.
+    fn fields_of_bytes(
+        &mut self,
+        single: &Singly,
+        bytes: &[&Byte],
+        bit: u32,
+        turn: machine::Value,
+    ) -> machine::Value {
+        let first = bytes.iter().copied().find(|b| b.bit == bit);
+        let own = |b: &Byte| if b.bit == bit { Some(b.clone()) } else { first.cloned() };
+        let own: Vec<Byte> = bytes.iter().filter_map(|b| own(b)).collect();
         let selector = (single.bytes, IndexMap::Whole);
-        let pairs = bytes.chunks(2).map(|pair| {
-            let both = [pair[0].clone(), pair[pair.len() - 1].clone(), selector.clone()];
-            self.repeat(Opcode::Prmt, Attr::None, &both, 1)
+        let pairs = own.chunks(2).map(|pair| {
+            let [low, high] = [&pair[0], &pair[pair.len() - 1]].map(|b| (b.register, b.map.clone()));
+            self.repeat(Opcode::Prmt, Attr::None, &[low, high, selector.clone()], 1)
         });
         let halves: Vec<machine::Value> = pairs.collect();
-        match halves[..] {
+        let together = match halves[..] {
             [low, high] => self.permute(low, high, HALVES_TOGETHER),
             _ => halves[0],
-        }
+        };
+        let turn = match bit {
+            0 => turn,
+            bit => {
+                let further = self.at().add_imm(turn, bit.into());
+                self.at().and_imm(further, 31)
+            }
+        };
+        self.single(Opcode::FunnelR, Attr::None, &[together, together, turn])
     }
 
     /// The bit of a row at which the tile begins that a copy brought with what lies around it.

@@ -27,6 +27,8 @@ use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Way};
 const COPY_ALIGN: u32 = 128;
 /// Elements below a byte of a thread at most that are read one by one: those of two tiles of 64 rows and 128 columns.
 const MOST_SINGLE: u64 = 128;
+/// The same where several lie in a byte.
+const MOST_IN_BYTES: u64 = 8;
 /// Widest element of a tensor copy, in bytes.
 const MAX_UNIT_BITS: u32 = 64;
 
@@ -248,15 +250,18 @@ fn as_it_lies(
     Ok(Staged { to_memory, bits, bytes, stream: false, fill })
 }
 
-/// Whether threads read elements of a few bits one by one, each from its byte: they lie whole bytes apart, as those of a row do where
-/// columns are contiguous.
+/// Whether threads read elements of a few bits one by one, each from its byte: they are few, or lie whole bytes apart, as those of a
+/// row do where columns are contiguous.
 fn is_read_singly(k: &Kernel, load: Inst, to_memory: &Layout, bits: u32) -> bool {
     let Some(mem) = to_memory.outs().iter().position(|o| o.0 == Axis::Mem) else { return false };
     let bytes = |place: u64| (place * u64::from(bits)).is_multiple_of(8);
     let zeros = Window::of(k, k.args(load)[0]).is_none_or(|w| w.fill(k) == 0.0);
     zeros
-        && to_memory.in_extent(Axis::Reg) <= MOST_SINGLE
-        && to_memory.basis(Axis::Reg).iter().all(|b| bytes(b.out[mem]))
+        && match to_memory.in_extent(Axis::Reg) {
+            0..=MOST_IN_BYTES => true,
+            ..=MOST_SINGLE => to_memory.basis(Axis::Reg).iter().all(|b| bytes(b.out[mem])),
+            _ => false,
+        }
 }
 
 /// A layout of elements as one of units of so many elements, which threads hold and memory has together.
