@@ -19,7 +19,7 @@ use crate::tiles::{
 };
 use crate::window::Window;
 use crate::{IselError, Result};
-use warplift_ir::layout::{Axis, Builder, Layout, LayoutError, access, shared};
+use warplift_ir::layout::{Axis, Basis, Builder, Layout, LayoutError, access, shared};
 use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Way};
 
@@ -254,14 +254,10 @@ fn as_it_lies(
 /// row do where columns are contiguous.
 fn is_read_singly(k: &Kernel, load: Inst, to_memory: &Layout, bits: u32) -> bool {
     let Some(mem) = to_memory.outs().iter().position(|o| o.0 == Axis::Mem) else { return false };
-    let bytes = |place: u64| (place * u64::from(bits)).is_multiple_of(8);
+    let held = to_memory.in_extent(Axis::Reg);
+    let in_bytes = |b: &Basis| (b.out[mem] * u64::from(bits)).is_multiple_of(8);
     let zeros = Window::of(k, k.args(load)[0]).is_none_or(|w| w.fill(k) == 0.0);
-    zeros
-        && match to_memory.in_extent(Axis::Reg) {
-            0..=MOST_IN_BYTES => true,
-            ..=MOST_SINGLE => to_memory.basis(Axis::Reg).iter().all(|b| bytes(b.out[mem])),
-            _ => false,
-        }
+    zeros && (held <= MOST_IN_BYTES || held <= MOST_SINGLE && to_memory.basis(Axis::Reg).iter().all(in_bytes))
 }
 
 /// A layout of elements as one of units of so many elements, which threads hold and memory has together.
