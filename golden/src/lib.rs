@@ -6,6 +6,7 @@ pub mod fuzz;
 pub mod given;
 pub mod kernels;
 pub mod library;
+pub mod lowbit;
 pub mod orders;
 pub mod relaunch;
 pub mod sass;

@@ -50,6 +50,17 @@ fn what_no_row_computes() {
     check(&text("i64", "neg(a) / b + abs(a)"), &[("n", all.len() as i64)], &given());
 }
 
+/// Words whose sum needs a bit more, and divisors of either sign.
+#[test]
+fn words_are_divided_up() {
+    let edges = [1, 2, 7, 4096, 0x4000_0001, i32::MAX - 1, i32::MAX];
+    let all: Vec<i32> = edges.into_iter().flat_map(|n| [n, -n - 1]).collect();
+    for ty in ["i32", "u32"] {
+        let given = [("x", Given::I32(&all)), ("y", Given::I32(&all))];
+        check(&text(ty, "cdiv(a, b)"), &[("n", all.len() as i64)], &given);
+    }
+}
+
 /// Places in an array by quotients, where a promise says that they fit a word: one division of words.
 #[test]
 fn promised_numbers_divide_as_words() {

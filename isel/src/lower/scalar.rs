@@ -228,20 +228,41 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A quotient rounded up. A dividend that is not negative gets `y - 1` added. The quotient of a negative dividend
-    /// is rounded toward zero, which is already up.
+    /// A quotient rounded up, of numbers of any size. The quotient of a negative dividend is rounded toward zero, which is
+    /// already up.
     fn divided_up(&mut self, inst: Inst, elem: Elem, x: machine::Value, y: machine::Value) -> machine::Value {
         let one = self.at().imm(1);
+        if elem == Elem::Uint(32) {
+            // All but one of `x`, if there is any: `x + y - 1` could need a bit more.
+            let some = self.at().int(Opcode::MinU32, x, one);
+            let rest = self.at().int(Opcode::SubS32, x, some);
+            let quotient = self.quotient(Opcode::DivU32, rest, y, false);
+            return self.at().add(quotient, some);
+        }
         let less = self.at().int(Opcode::SubS32, y, one);
         let sum = self.at().add(x, less);
-        if elem == Elem::Uint(32) || self.k.args(inst).iter().all(|&v| is_never_negative(self.k, v)) {
+        if self.k.args(inst).iter().all(|&v| is_never_negative(self.k, v)) {
             return self.quotient(Opcode::DivU32, sum, y, false);
         }
         let zero = self.at().imm(0);
-        let positive = NewInst::new(Opcode::SetpS32, &[x, zero], &[Ty::Pred]).attr(Attr::Cmp(CmpOp::Gt));
-        let positive = self.at().value(positive);
-        let from = self.at().op(Opcode::Selp, &[sum, x, positive], Ty::B32);
-        self.quotient(Opcode::DivS32, from, y, false)
+        let above = |l: &mut Self, v| {
+            let new = NewInst::new(Opcode::SetpS32, &[v, zero], &[Ty::Pred]).attr(Attr::Cmp(CmpOp::Gt));
+            l.at().value(new)
+        };
+        let positive = above(self, x);
+        if self.k.int_const(self.k.args(inst)[1]).is_some() {
+            let from = self.at().op(Opcode::Selp, &[sum, x, positive], Ty::B32);
+            return self.quotient(Opcode::DivS32, from, y, false);
+        }
+        // Of two positive numbers the sum could need a bit more, so the quotient of `x - 1` gets one more.
+        let by_positive = above(self, y);
+        let rest = self.at().int(Opcode::SubS32, x, one);
+        let rounded = self.at().op(Opcode::Selp, &[rest, sum, by_positive], Ty::B32);
+        let from = self.at().op(Opcode::Selp, &[rounded, x, positive], Ty::B32);
+        let quotient = self.quotient(Opcode::DivS32, from, y, false);
+        let both = self.at().op(Opcode::AndPred, &[positive, by_positive], Ty::Pred);
+        let more = self.at().op(Opcode::Selp, &[one, zero, both], Ty::B32);
+        self.at().add(quotient, more)
     }
 
     /// Whether a loop inside the loop over tiles divides by an argument. A thread that copies computes addresses between two

@@ -9,7 +9,9 @@ use super::cost::Model;
 use super::cost_summary::Cost;
 use super::solve::Solver;
 use super::types::Plan;
-use super::{anchor, coalesce, fill, half_pairs, mma_sync, partial_sums, rematerialize, staged, tensor};
+use super::{
+    anchor, coalesce, fill, half_pairs, mma_sync, partial_sums, rematerialize, staged, store, tensor,
+};
 use crate::feature::Ways;
 use crate::tiles::{extents, in_shared, reads_tile, warps};
 use crate::{IselError, Result};
@@ -77,7 +79,7 @@ impl<'k> PlanBuilder<'k> {
         }
         for &inst in order {
             if matches!(k.insts[inst].op, Op::Store) {
-                let store = tensor::plan_store(k, inst, self.model.target, plan)?;
+                let store = store::plan_store(k, inst, self.model.target, plan)?;
                 plan.stores.insert(inst, store);
             }
             coalesce::do_coalesce(k, inst, &self.model, plan)?;

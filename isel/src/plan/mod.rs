@@ -8,6 +8,7 @@
 //!  indices of gathered operands ─► the layout of their copies   fill.rs
 //!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, propagate.rs
 //!  odd numbers of 16-bit elements ─► pairs                      half_pairs.rs
+//!  accumulators ─► stripes for tensor copies, else vectors     store.rs
 //!  two anchors disagree ─► a conversion between two versions    convert.rs, or rematerialization: rematerialize.rs
 //!  sums over a loop ─► each thread's part                       partial_sums.rs
 //!  several options ─► the plan with the least cost              choices.rs, cost.rs, search.rs, cost_summary.rs
@@ -38,6 +39,7 @@ mod search;
 mod solve;
 mod sorted;
 mod staged;
+mod store;
 mod tensor;
 #[cfg(test)]
 mod tests;
