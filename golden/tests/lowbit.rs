@@ -6,7 +6,7 @@ use warplift::ir::tile::parse_file;
 use warplift::toolchain::{Fetch, PtxasOptions, Toolchain};
 use warplift::{Options, compile};
 use warplift_golden::given::{self, Given};
-use warplift_golden::lowbit::{check, mapped, narrow, variant, way};
+use warplift_golden::lowbit::{check, is_helped, mapped, narrow, roles, variant, way, zeros};
 
 #[test]
 fn every_weight_type_is_the_same_text() {

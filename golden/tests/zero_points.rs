@@ -1,50 +1,12 @@
 //! Zero points of weights of 8 bits and fewer, in the simulator against the interpreter: as they are stored, as constants, and made
 //! by one warp for all others.
 
-use warplift::ir::machine::{RingFill, StageRelease};
 use warplift::ir::target::SM90A;
-use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::ir::tile::{Kernel, parse_file};
 use warplift::{Feature, Options, compile};
 use warplift_golden::given::{self, Given};
-use warplift_golden::lowbit::{check, mapped, narrow, variant, way};
+use warplift_golden::lowbit::{check, is_helped, mapped, narrow, roles, variant, way, zeros};
 use warplift_golden::orders::{ORDERS, right};
-
-/// The words that make the text one with zero points for each group.
-fn zeros(ty: &str) -> [(&'static str, &'static str); 4] {
-    let point = if ty == "f16" { "- zero_point" } else { "- cast(zero_point, f16)" };
-    [
-        ("s: ptr<f16> align 16,", format!("s: ptr<f16> align 16, z: ptr<{ty}> align 16,").leak()),
-        ("gy =", format!("gz = view z : {ty}[n, cdiv(k, GROUP)] strides [1, n] gy =").leak()),
-        ("tx =", format!("zero_point = load gz[i*BN, t] : {ty}[BN, 1] tx =").leak()),
-        ("- 8.0", point),
-    ]
-}
-
-/// Whether a helper makes sums of x for all warps. It hands them on by a ring of as many stages as that of x, and multiplies
-/// them where the producer's code is.
-fn is_helped((kernel, mapping): &(Kernel, Mapping), disable: &[Feature]) -> bool {
-    let options = Options { verify: true, disable: disable.to_vec(), ..Options::default() };
-    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
-    let rings = &compiled.explained.schedule.rings;
-    let handoff: Vec<_> = rings.values().filter(|r| r.fill == RingFill::Helper).collect();
-    let (consumer, producer) = compiled.ptx.split_once("$producer:").expect("a producer");
-    assert!(!consumer.contains("mma.sync"), "each warp would multiply by itself");
-    assert_eq!(producer.contains("mma.sync"), !handoff.is_empty());
-    for ring in &handoff {
-        let StageRelease::With(leader) = ring.release else { panic!("{ring:?} follows none") };
-        assert!(rings[leader].helped && rings[leader].fill == RingFill::Tma, "{:?}", rings[leader]);
-        assert_eq!((ring.depth, &ring.blocks), (rings[leader].depth, &rings[leader].blocks));
-    }
-    !handoff.is_empty()
-}
-
-/// The consumers' code and the producer's.
-fn roles((kernel, mapping): &(Kernel, Mapping)) -> [String; 2] {
-    let options = Options { verify: true, ..Options::default() };
-    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
-    let (consumer, producer) = compiled.ptx.split_once("$producer:").expect("a producer");
-    [consumer, producer].map(str::to_owned)
-}
 
 #[test]
 fn zero_points_of_groups() {

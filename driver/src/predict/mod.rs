@@ -38,6 +38,7 @@ mod launch;
 mod launched;
 mod memory;
 pub(crate) mod neighbours;
+mod order;
 mod patterns;
 mod phases;
 mod progress;
@@ -447,8 +448,10 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     ) -> Result<(Cost, Units, Walked), PredictError> {
         let seen = self.cost([0; 3])?;
         let end = f64::from(self.waves) * self.mean * seen.0.together;
+        let once: f64 = reads.values().sum();
         let reads = self.moved(blocks, end, &seen.2.requests, (reads, work));
-        if memory + self.again.0 / self.target.rates.memory_bytes_per_cycle < WAITED * end {
+        let within = (reads.values().sum::<f64>() - once) / self.target.rates.memory_bytes_per_cycle;
+        if memory + within < WAITED * end {
             self.scene.lost = f64::INFINITY;
             return Ok(seen);
         }
@@ -480,7 +483,7 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
     /// Of each parameter the part that device memory moves of what all blocks ask for.
     fn shares(&self, blocks: f64, requests: &Requests, reads: &Reads) -> Vec<f64> {
         let arrays: Vec<Option<&str>> = self.program.arrays().collect();
-        let asked = |parameter| requests.of(parameter) + requests.again(parameter, self.scene.lost);
+        let asked = |parameter| requests.of(parameter) + requests.rereads(parameter, self.scene.lost);
         let share = |array: &Option<&str>| {
             let Some(read) = array.and_then(|name| reads.get(name)) else { return 0.0 };
             let same = arrays.iter().zip(0..).filter(|(other, _)| *other == array);

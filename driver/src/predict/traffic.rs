@@ -24,7 +24,7 @@ pub struct Requests {
     /// All that was asked for, as often as it was.
     asked: f64,
     /// Bytes that were asked for again, by parameter and octave part of the bytes in between.
-    again: FxHashMap<(u32, i32), f64>,
+    rereads: FxHashMap<(u32, i32), f64>,
     /// Bytes at places that depend on data that is not given.
     elsewhere: f64,
     /// All bytes by parameter.
@@ -71,14 +71,14 @@ impl Requests {
             return true;
         }
         let part = (between.max(1.0).log2() * OCTAVE).floor() as i32;
-        *self.again.entry((parameter, part)).or_default() += bytes;
+        *self.rereads.entry((parameter, part)).or_default() += bytes;
         between > lost
     }
 
     /// Bytes of a parameter's array that the block asks for again behind more than so many others.
-    pub fn again(&self, parameter: u32, lost: f64) -> f64 {
+    pub fn rereads(&self, parameter: u32, lost: f64) -> f64 {
         let part = (lost.log2() * OCTAVE).floor();
-        let far = self.again.iter().filter(|(at, _)| at.0 == parameter && f64::from(at.1) >= part);
+        let far = self.rereads.iter().filter(|(at, _)| at.0 == parameter && f64::from(at.1) >= part);
         far.map(|(_, bytes)| bytes).sum()
     }
 
@@ -91,7 +91,7 @@ impl Requests {
 
     /// Bytes of a parameter's array, as often as they are asked for.
     pub fn all_of(&self, parameter: u32) -> f64 {
-        self.of(parameter) + self.again(parameter, 1.0)
+        self.of(parameter) + self.rereads(parameter, 1.0)
     }
 
     /// Bytes that a copy loads.
@@ -122,7 +122,7 @@ impl Requests {
         self.places.values_mut().for_each(|asked| asked.bytes *= times);
         self.elsewhere *= times;
         let counted = self.parameters.values_mut().chain(self.copied.values_mut());
-        counted.chain(self.again.values_mut()).for_each(|bytes| *bytes *= times);
+        counted.chain(self.rereads.values_mut()).for_each(|bytes| *bytes *= times);
     }
 
     /// All bytes.

@@ -8,8 +8,8 @@
 //! A walk follows one warp of each warpgroup. What it reads of other warps' parts is told to it.
 
 use super::launched::Launch;
-use super::reuse::{Order, in_order};
-use crate::problem::{BlockNumbers, BlockWork, Blocks, Costed, elements, numbers_at, strips};
+use super::order::{Order, in_order};
+use crate::problem::{BlockNumbers, BlockWork, Blocks, Costed, elements, footprints, numbers_at};
 use crate::state::State;
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Kernel, Loc, Op, Value};
@@ -67,7 +67,7 @@ impl<'s> Unequal<'s> {
     pub fn order(&self, beside: u32, cache: f64) -> Option<(Order, Vec<&'s str>)> {
         let Self { kernel, launch: Launch { sizes, arrays }, blocks, .. } = *self;
         let beside = (u64::from(beside) / blocks.cluster * blocks.teams).max(1);
-        let tiles = strips(kernel, (sizes, arrays), blocks, WAVES * beside)?;
+        let tiles = footprints(kernel, (sizes, arrays), blocks, WAVES * beside)?;
         let names = kernel.params.iter().map(|p| p.name.as_str()).collect();
         Some((in_order(&tiles, beside as usize, cache), names))
     }

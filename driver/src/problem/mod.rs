@@ -9,22 +9,22 @@
 //! Prediction, the choice of mappings, and code that makes buffers for a launch use it.
 
 mod block_numbers;
+mod footprints;
 mod gathered;
 mod operands;
 mod placed;
 mod reached;
 mod sizes;
-mod strips;
 mod touched;
 mod useful;
 mod value_sets;
 mod work;
 
 pub use block_numbers::{BlockNumbers, Blocks, numbers_at};
+pub use footprints::{Footprint, Tiles, footprints};
 pub use operands::{Operand, evaluate, extents, operands};
 pub use placed::{BlockWork, Costed, behind, depends_on_place};
 pub use sizes::{Scalar, Sizes, multiplies};
-pub use strips::{Strip, Tiles, strips};
 pub use touched::touched;
 pub use useful::Useful;
 pub use work::{block_work, elements, multiplications, operand_bits, products, total, visit};

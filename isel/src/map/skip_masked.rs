@@ -13,9 +13,6 @@
 //! scores are positive, that indices do not wrap around, and, where maxima start at -inf, that each row sees something in the
 //! first iteration. If not, the loop runs as it is written.
 //!
-//! A mask may also select a large negative number, -10000 or less. Rows that saw something keep what they carry if its power is
-//! zero beside every score between -400 and 400, and it counts as minus infinity.
-//!
 //! Sides of comparisons that are extremes or magnitudes are taken apart (`spread`).
 //!
 //! A branch whose other side only hands the carried values on is asked in the same way.
@@ -33,8 +30,8 @@ use super::drop_unused::do_drop_unused;
 use super::loops::{body, carried};
 use crate::feature::Ways;
 use crate::tiles::{constant, program_order, written};
-use edge::{Asked, Case, Edge, Side, is_low};
-use iteration::{Iteration, LOW};
+use edge::{Asked, Case, Edge, Side};
+use iteration::Iteration;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
@@ -67,8 +64,6 @@ struct Skip {
     narrow: Vec<Edge>,
     /// Scalars that must be greater than zero for it.
     positive: Vec<Value>,
-    /// Products of a number and scalars that must be low for it.
-    lows: Vec<(f64, Vec<Value>)>,
     /// What each row must see in the first iteration, if anything.
     seen: Vec<Edge>,
 }
@@ -120,59 +115,27 @@ fn skips(k: &Kernel, looped: Inst) -> Vec<Skip> {
     found
 }
 
-/// The iterations in which these comparisons have one result, if the loop need not run them.
+/// The iterations in which these comparisons have one result, if the loop need not run them. A large negative number is no minus
+/// infinity: it leaves something where rows see nothing else, or where factors are small, unless the powers are zeroed too.
 fn skip(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Option<Skip> {
     let results: Vec<(Value, bool)> = held.iter().map(|&(i, truth, _)| (k.result(i), truth)).collect();
     let side = held.first()?.2.side;
-    let exact = unchanged(k, looped, asked, &results, side);
-    let (iteration, seen) = match side {
-        Side::Back => exact.or_else(|| hidden(k, looped, asked, &results))?,
-        Side::Front => exact?,
-    };
-    let all = |of: fn(&Case) -> &Vec<Edge>| held.iter().flat_map(|(_, _, c)| of(c)).cloned().collect();
-    let (edges, narrow) = (all(|c| &c.edges), all(|c| &c.narrow));
-    let (positive, lows) = iteration.into_asked();
-    Some(Skip { side, edges, narrow, positive, lows, seen })
-}
-
-/// The iteration under these results, if it changes nothing, and what rows must see in the first one for it. A large negative
-/// number is no minus infinity: it leaves something where rows see nothing else, or where factors are small, unless the powers
-/// are zeroed too.
-fn unchanged<'k>(
-    k: &'k Kernel,
-    looped: Inst,
-    asked: &mut Asked<'_>,
-    results: &[(Value, bool)],
-    side: Side,
-) -> Option<(Iteration<'k>, Vec<Edge>)> {
     let own = body(k, looped);
     let starts = &k.args(looped)[3..];
     let endless = starts.iter().any(|&s| constant(k, s) == Some(f64::NEG_INFINITY));
-    let mut first = Iteration::new(k, own, results);
+    let mut first = Iteration::new(k, own, &results);
     let first_stays = first.changes_nothing(Some(starts));
-    match side {
-        Side::Front => Some((first_stays.then_some(first)?, Vec::new())),
+    let (iteration, seen) = match side {
+        Side::Front => (first_stays.then_some(first)?, Vec::new()),
         Side::Back => {
-            let later = Iteration::new(k, own, results);
+            let later = Iteration::new(k, own, &results);
             let mut later = if endless && first_stays { later.beside(first) } else { later };
             let stays = later.changes_nothing(None) && (endless || first_stays);
-            let seen = if stays && !first_stays { asked.seen(f64::NEG_INFINITY)? } else { Vec::new() };
-            Some((stays.then_some(later)?, seen))
+            let seen = if stays && !first_stays { asked.seen()? } else { Vec::new() };
+            (stays.then_some(later)?, seen)
         }
-    }
-}
-
-/// The same where a mask's large negative number stands for minus infinity: each row sees something before, and what it sees is
-/// greater.
-fn hidden<'k>(
-    k: &'k Kernel,
-    looped: Inst,
-    asked: &mut Asked<'_>,
-    results: &[(Value, bool)],
-) -> Option<(Iteration<'k>, Vec<Edge>)> {
-    let starts = &k.args(looped)[3..];
-    starts.iter().any(|&s| is_low(k, s, -LOW)).then_some(())?;
-    let mut later = Iteration::new(k, body(k, looped), results).with_lows();
-    let stays = later.changes_nothing(None) && later.has_vanished();
-    Some((stays.then_some(later)?, asked.seen(-LOW)?))
+    };
+    let all = |of: fn(&Case) -> &Vec<Edge>| held.iter().flat_map(|(_, _, c)| of(c)).cloned().collect();
+    let (edges, narrow) = (all(|c| &c.edges), all(|c| &c.narrow));
+    Some(Skip { side, edges, narrow, positive: iteration.into_positive(), seen })
 }

@@ -58,7 +58,7 @@ pub(super) fn anchor(
             }
             _ => (extents(k, v).len().saturating_sub(1), 1),
         };
-        let same = as_made(k, inst, plan)?;
+        let same = as_made(k, inst, plan);
         let layout = match same {
             Some(layout) => layout,
             None => {
@@ -88,15 +88,15 @@ pub(super) fn anchor(
 
 /// The layout of an operand that a result takes over where nothing asked for another one: `rearrange` only allows layouts to
 /// differ, and a dimension of extent 1 moves nothing.
-fn as_made(k: &Kernel, inst: Inst, plan: &Plan) -> Result<Option<Layout>> {
-    let known = |n: usize| k.args(inst).get(n).and_then(|&v| plan.layouts[v].clone());
-    match (&k.insts[inst].op, known(0)) {
-        (Op::Rearrange, layout) => Ok(layout),
-        (Op::ExpandDims(_), Some(layout)) => {
+fn as_made(k: &Kernel, inst: Inst, plan: &Plan) -> Option<Layout> {
+    let layout = plan.layouts[*k.args(inst).first()?].clone()?;
+    match k.insts[inst].op {
+        Op::Rearrange => Some(layout),
+        Op::ExpandDims(_) => {
             let [from, to] = [k.args(inst)[0], k.result(inst)].map(|v| extents(k, v));
-            propagate::reshaped(k, inst, &layout, [&from, &to]).map(Some)
+            propagate::reshaped(k, inst, &layout, [&from, &to]).ok()
         }
-        _ => Ok(None),
+        _ => None,
     }
 }
 

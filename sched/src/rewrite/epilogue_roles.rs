@@ -137,8 +137,8 @@ fn overwritten(program: &Program<'_>, graph: &Graph, buffer: Buffer, written: &[
     written.iter().any(|w| w == array || !disjoint(w)).then(|| array.to_owned())
 }
 
-/// The array that a tensor map describes.
-fn array_of<'p>(program: &'p Program<'_>, map: u32) -> Option<&'p str> {
+/// The array that a parameter points to, or describes as a tensor map.
+pub(crate) fn array_of<'p>(program: &'p Program<'_>, map: u32) -> Option<&'p str> {
     match program.launch.params.get(map as usize) {
         Some(Param::TensorMap(t)) => Some(t.base.as_str()),
         Some(Param::Argument { name }) => Some(name.as_str()),

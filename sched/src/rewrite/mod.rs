@@ -24,6 +24,7 @@ pub use bounds_masks::do_bounds_masks;
 pub use cse::do_cse as do_value_numbering;
 pub use dce::do_dce as do_dead_code;
 pub use dedup_mma::do_dedup_mma;
+pub(crate) use epilogue_roles::array_of;
 pub use epilogue_roles::do_epilogue_roles;
 pub use hoist_loads::do_hoist_loads;
 pub use merge_waits::do_merge_waits;

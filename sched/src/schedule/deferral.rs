@@ -3,8 +3,9 @@
 use crate::analysis::{
     Graph, SCALAR_REGISTERS, budgets, global_access, is_product, order_of, tile_loop, touched, yields,
 };
-use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Block, BufferKind, Deferral, Func, Inst, InstData, Program, Ty, Value};
+use crate::rewrite::array_of;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{Attr, Block, BufferKind, Deferral, Func, Inst, InstData, Program, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Target};
 use warplift_ir::tile::MemoryOrder;
 
@@ -62,10 +63,46 @@ pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) ->
     if groups.is_empty() {
         return Err("nothing is stored after the main loop".to_owned());
     }
+    passes_none(program, rest)?;
     let parts = spread(groups);
     let d = Deferral { outer, inner, parts };
     check_registers(program, &d, target)?;
     Ok(d)
+}
+
+/// Checks that no store that is held back passes another access that is not: one that stores to the same array behind it, or
+/// one that orders what stands before it, as a flag does.
+fn passes_none(program: &Program<'_>, rest: &[Inst]) -> Result<(), String> {
+    let func = &program.func;
+    let mut held: FxHashSet<Option<&str>> = FxHashSet::default();
+    for &inst in rest {
+        let data = &func.insts[inst];
+        if data.op == Opcode::TmaStore || stores_plainly(data) {
+            held.insert(array(program, data));
+            continue;
+        }
+        for d in with_inside(func, inst).iter().map(|&i| &func.insts[i]) {
+            let writes = d.op == Opcode::TmaStore || global_access(d).is_some_and(|(_, writes)| writes);
+            if order_of(d) != MemoryOrder::Relaxed || writes && held.contains(&array(program, d)) {
+                return Err(format!("a store would pass the `{}` behind it", d.op.name()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An instruction and those of its blocks.
+fn with_inside(func: &Func<'_>, inst: Inst) -> Vec<Inst> {
+    let inside = func.insts[inst].blocks.iter().flat_map(|&b| func.blocks[b].insts.iter());
+    std::iter::once(inst).chain(inside.flat_map(|&i| with_inside(func, i))).collect()
+}
+
+/// The array in global memory that an instruction accesses.
+fn array<'p>(program: &'p Program<'_>, data: &InstData<'_>) -> Option<&'p str> {
+    match data.attr {
+        Attr::Tma(t) => array_of(program, t.map),
+        _ => array_of(program, global_access(data)?.0.pointer),
+    }
 }
 
 /// Stores after the main loop, in groups: one for each tensor copy or plain store, with what it alone uses and may be computed
@@ -102,43 +139,61 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
 
 /// What is computed when it is stored: its users are all deferred, and holding its operands takes no more registers.
 fn computed_late(func: &Func<'_>, rest: &[Inst], stored: &FxHashSet<Inst>) -> FxHashSet<Inst> {
-    let mut late = stored.clone();
+    let place = rest.iter().enumerate().map(|(n, &inst)| (inst, n)).collect();
+    let mut all = Late { func, place, late: stored.clone() };
     for &inst in rest.iter().rev() {
-        if may_be_late(func, rest, inst, &late) && is_held_as_well(func, rest, inst, &late) {
-            late.insert(inst);
+        if all.may_hold(inst) && all.is_held_as_well(inst) {
+            all.late.insert(inst);
         }
     }
-    late
+    all.late
 }
 
-/// Whether an instruction has no effect, and whoever uses its results is deferred.
-fn may_be_late(func: &Func<'_>, rest: &[Inst], inst: Inst, late: &FxHashSet<Inst>) -> bool {
-    let data = &func.insts[inst];
-    let users_late =
-        || data.results.iter().all(|r| rest.iter().all(|&u| late.contains(&u) || !uses(func, u, *r)));
-    data.op.is_pure() && !data.results.is_empty() && users_late()
+/// What follows a main loop, from its end: which of it goes with the stores.
+struct Late<'f, 'a> {
+    func: &'f Func<'a>,
+    /// The place of each instruction behind the main loop.
+    place: FxHashMap<Inst, usize>,
+    /// What goes with the stores.
+    late: FxHashSet<Inst>,
 }
 
-/// Whether an instruction's operands may be held in its result's place: it is a view or a scalar, or its fragments are no wider
-/// than its result, as pairs of halves that are bounded; or than what all their users make of them, as pairs taken apart.
-fn is_held_as_well(func: &Func<'_>, rest: &[Inst], inst: Inst, late: &FxHashSet<Inst>) -> bool {
-    let data = &func.insts[inst];
-    let is_held = |v: Value| func.ty(v).is_frag() && func.constant(v).is_none();
-    let width = |values: &[Value]| -> u32 {
-        values.iter().filter(|&&v| is_held(v)).map(|&v| func.ty(v).regs()).sum()
-    };
-    if data.op == Opcode::Slice || width(data.results) == 0 || width(data.args) <= width(data.results) {
-        return true;
+impl Late<'_, '_> {
+    /// Whether an instruction has no effect, and all that uses its results, also in branches, goes with the stores.
+    fn may_hold(&self, inst: Inst) -> bool {
+        let data = &self.func.insts[inst];
+        let users_late = || data.results.iter().all(|&r| self.func.users(r).all(|u| self.late.contains(&u)));
+        data.op.is_pure() && !data.results.is_empty() && users_late()
     }
-    let shares = |&&user: &&Inst| data.args.iter().any(|&v| is_held(v) && uses(func, user, v));
-    let sharers: Vec<Inst> = rest.iter().filter(shares).copied().collect();
-    let all_late = sharers.iter().all(|&i| late.contains(&i) || may_be_late(func, rest, i, late));
-    all_late && width(data.args) <= sharers.iter().map(|&i| width(func.insts[i].results)).sum()
-}
 
-fn uses(func: &Func<'_>, inst: Inst, v: Value) -> bool {
-    let d = &func.insts[inst];
-    d.args.contains(&v) || d.guard.is_some_and(|g| g.pred == v)
+    /// Registers of the fragments among some values.
+    fn width(&self, values: &[Value]) -> u32 {
+        values.iter().filter(|&&v| self.is_held(v)).map(|&v| self.func.ty(v).regs()).sum()
+    }
+
+    fn is_held(&self, v: Value) -> bool {
+        self.func.ty(v).is_frag() && self.func.constant(v).is_none()
+    }
+
+    /// Whether an instruction's operands may be held in its result's place: it is a view or a scalar, or its fragments are no
+    /// wider than its result, as pairs of halves that are bounded; or than what all their users make of them, as pairs taken
+    /// apart.
+    fn is_held_as_well(&self, inst: Inst) -> bool {
+        let data = &self.func.insts[inst];
+        let (args, results) = (self.width(data.args), self.width(data.results));
+        if data.op == Opcode::Slice || results == 0 || args <= results {
+            return true;
+        }
+        let held = data.args.iter().filter(|&&v| self.is_held(v));
+        let sharers: FxHashSet<Inst> = held.flat_map(|&v| self.func.users(v)).collect();
+        // What stands behind this instruction has been decided.
+        let decided = |i: &Inst| self.place.get(i) > self.place.get(&inst);
+        let all_late = sharers.iter().all(|i| match self.place.contains_key(i) {
+            true => self.late.contains(i) || !decided(i) && self.may_hold(*i),
+            false => false,
+        });
+        all_late && args <= sharers.iter().map(|&i| self.width(self.func.insts[i].results)).sum()
+    }
 }
 
 fn slice_within(func: &Func<'_>, group: &[Inst], late: &FxHashSet<Inst>) -> FxHashSet<Inst> {

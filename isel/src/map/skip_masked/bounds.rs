@@ -14,9 +14,6 @@ use crate::map::cursor::Cursor;
 use warplift_ir::tile::{BinOp, CmpOp, Dim, Inst, Kernel, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
-/// The exponent from which on a mask's number leaves nothing of a power of two, with scores between -400 and 400 added to it and
-/// taken from it: 2^-149 is the least f32.
-const NOTHING: f64 = 1000.0;
 const WIDE: Type = Type::Scalar(Elem::Int(64));
 const TRUTH: Type = Type::Scalar(Elem::Bool);
 
@@ -122,20 +119,9 @@ impl Front<'_, '_> {
             let least = self.c.inst(Op::Float(0.0), &[], ty);
             all.push(self.c.inst(Op::Compare(CmpOp::Gt), &[v, least], TRUTH));
         }
-        all.extend(skip.lows.iter().map(|(number, scalars)| self.vanishes(*number, scalars)));
         let both = all.into_iter().reduce(|a, b| self.c.inst(Op::Binary(BinOp::And), &[a, b], TRUTH));
         let both = both.unwrap_or_else(|| self.c.inst(Op::Int(1), &[], TRUTH));
         self.c.inst(Op::Unary(UnOp::Likely), &[both], TRUTH)
-    }
-
-    /// Whether nothing is left of two to the power of a product.
-    fn vanishes(&mut self, number: f64, scalars: &[Value]) -> Value {
-        const F32: Type = Type::Scalar(Elem::F32);
-        let float = |c: &mut Cursor<'_>, x: f64| c.inst(Op::Float(x), &[], F32);
-        let number = float(self.c, number);
-        let product = scalars.iter().fold(number, |all, &v| self.c.op(BinOp::Mul, all, v));
-        let most = float(self.c, -NOTHING);
-        self.c.inst(Op::Compare(CmpOp::Le), &[product, most], TRUTH)
     }
 
     /// Whether the parts of a comparison add up to less than 2^31 in each iteration, whatever their signs.

@@ -201,13 +201,13 @@ impl<'k> Asked<'k> {
     }
 
     /// What says that each row has an element in the first iteration that no mask removes. The rows are those of the maxima
-    /// that start at a number that is as low as a mask's.
-    pub fn seen(&mut self, low: f64) -> Option<Vec<Edge>> {
+    /// that start at -inf.
+    pub fn seen(&mut self) -> Option<Vec<Edge>> {
         let k = self.k;
         let own = body(k, self.looped);
         let mut all = Vec::new();
         for (n, &start) in k.args(self.looped)[3..].iter().enumerate() {
-            if !is_low(k, start, low) {
+            if constant(k, start) != Some(f64::NEG_INFINITY) {
                 continue;
             }
             let greatest = k.def(k.yields(own)[n])?;
@@ -218,39 +218,35 @@ impl<'k> Asked<'k> {
             let reduce = k.def(if a == carried { b } else { a }).filter(|_| a == carried || b == carried)?;
             let Op::Reduce(ReduceOp::Max, dim) = k.insts[reduce].op else { return None };
             let mut conditions = Vec::new();
-            self.conditions(k.args(reduce)[0], low, &mut conditions)?;
+            self.conditions(k.args(reduce)[0], &mut conditions)?;
             all.extend(self.seen_by(&conditions, dim.into())?);
         }
         Some(all)
     }
 
-    /// The conditions under which an element of a tile is not as low as a mask's number.
-    fn conditions(&self, v: Value, low: f64, found: &mut Vec<(Value, bool)>) -> Option<()> {
+    /// The conditions under which an element of a tile is not -inf.
+    fn conditions(&self, v: Value, found: &mut Vec<(Value, bool)>) -> Option<()> {
         let k = self.k;
         let Some(def) = k.def(v).filter(|d| self.inside.contains(d)) else { return Some(()) };
         if !matches!(k.ty(v), Type::Tile(..)) {
             return Some(());
         }
         let args = k.args(def);
-        let is_low = |v: Value| is_low(k, v, low);
+        let is_low = |v: Value| constant(k, v) == Some(f64::NEG_INFINITY);
         match k.insts[def].op {
             Op::Select if is_low(args[2]) => {
                 found.push((args[0], true));
-                self.conditions(args[1], low, found)
+                self.conditions(args[1], found)
             }
             Op::Select if is_low(args[1]) => {
                 found.push((args[0], false));
-                self.conditions(args[2], low, found)
+                self.conditions(args[2], found)
             }
             Op::Mma { .. } | Op::Load | Op::Full => Some(()),
             Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul)
             | Op::Fma
-            | Op::Unary(UnOp::Tanh | UnOp::Neg) => {
-                args.iter().try_for_each(|&a| self.conditions(a, low, found))
-            }
-            Op::Cast | Op::Broadcast if k.ty(args[0]).elem().is_float() => {
-                self.conditions(args[0], low, found)
-            }
+            | Op::Unary(UnOp::Tanh | UnOp::Neg) => args.iter().try_for_each(|&a| self.conditions(a, found)),
+            Op::Cast | Op::Broadcast if k.ty(args[0]).elem().is_float() => self.conditions(args[0], found),
             Op::Cast | Op::Broadcast | Op::For => Some(()),
             _ => None,
         }
@@ -294,11 +290,6 @@ impl<'k> Asked<'k> {
             _ => None,
         }
     }
-}
-
-/// Whether a value is a number that is as low as a mask's.
-pub(super) fn is_low(k: &Kernel, v: Value, low: f64) -> bool {
-    constant(k, v).is_some_and(|c| c <= low)
 }
 
 /// Whether both sides of a comparison add the same: it is not in their difference, and may make each of them wrap around.

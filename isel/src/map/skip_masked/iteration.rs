@@ -19,13 +19,8 @@ use warplift_ir::types::Elem;
 /// How deep definitions before the loop are followed.
 const DEPTH: u32 = 32;
 
-/// From this magnitude on a negative number that a mask selects may stand for minus infinity: `-10000.0`, `-65504.0`, `-1.0e9`.
-pub(super) const LOW: f64 = 1e4;
-
 /// What an atom of a sum is.
 enum Atom {
-    /// A number that a mask selects in place of minus infinity.
-    Low(f64),
     /// Each element of a value.
     Value(Value),
     /// Another atom, repeated or turned by an operation of this text.
@@ -44,12 +39,6 @@ pub(super) struct Iteration<'k> {
     other: Option<FxHashMap<Value, Known>>,
     /// Scalars before the loop that must be greater than zero.
     positive: Vec<Value>,
-    /// Whether large negative numbers that masks select stand for minus infinity.
-    has_lows: bool,
-    /// Products of a number and scalars before the loop that must be so low that nothing is left of their powers.
-    lows: Vec<(f64, Vec<Value>)>,
-    /// Whether a power is zero because of them: a maximum alone says nothing of what is greater.
-    vanished: bool,
     depth: u32,
 }
 
@@ -57,25 +46,7 @@ impl<'k> Iteration<'k> {
     /// An iteration in which these comparisons have these results.
     pub fn new(k: &'k Kernel, body: Block, held: &[(Value, bool)]) -> Self {
         let known = held.iter().map(|&(v, truth)| (v, Known::Truth(truth))).collect();
-        let (atoms, positive, lows) = (Vec::new(), Vec::new(), Vec::new());
-        Self {
-            k,
-            body,
-            atoms,
-            known,
-            other: None,
-            positive,
-            has_lows: false,
-            lows,
-            vanished: false,
-            depth: 0,
-        }
-    }
-
-    /// Lets large negative numbers that masks select stand for minus infinity.
-    pub fn with_lows(mut self) -> Self {
-        self.has_lows = true;
-        self
+        Self { k, body, atoms: Vec::new(), known, other: None, positive: Vec::new(), depth: 0 }
     }
 
     /// Requires reductions to give what they give in another state.
@@ -98,14 +69,9 @@ impl<'k> Iteration<'k> {
         params.iter().zip(yields).all(|(p, y)| self.of(*p).equals(&self.of(y)))
     }
 
-    /// Whether a power is zero because a number stands for minus infinity.
-    pub fn has_vanished(&self) -> bool {
-        self.vanished
-    }
-
-    /// Scalars that must be greater than zero for it, and products that must be low.
-    pub fn into_asked(self) -> (Vec<Value>, Vec<(f64, Vec<Value>)>) {
-        (self.positive, self.lows)
+    /// Scalars that must be greater than zero for it.
+    pub fn into_positive(self) -> Vec<Value> {
+        self.positive
     }
 
     fn run(&mut self, block: Block) {
@@ -249,10 +215,6 @@ impl<'k> Iteration<'k> {
     fn power(&mut self, of: Sum) -> Known {
         match of.as_number() {
             Some(c) => Known::number(c.exp2()),
-            None if self.is_low(&of) => {
-                self.vanished = true;
-                Known::number(0.0)
-            }
             None => {
                 let same = |a: &Atom| matches!(a, Atom::Power(p) if p.plus(&of, -1.0).is_zero());
                 Known::Finite(self.atom(same, Atom::Power(of.clone())))
@@ -309,17 +271,6 @@ impl<'k> Iteration<'k> {
             (_, y) if least(y) && !matches!(x, Known::Nothing) => x.clone(),
             (x, _) if least(x) && !matches!(y, Known::Nothing) => y.clone(),
             (x, y) if x.equals(y) => x.clone(),
-            (Known::Finite(a), Known::Finite(b))
-                if greatest
-                    && [a, b].iter().all(|s| s.as_number().is_none())
-                    && self.is_low(a) != self.is_low(b) =>
-            {
-                if self.is_low(a) {
-                    y.clone()
-                } else {
-                    x.clone()
-                }
-            }
             (Known::Finite(_), Known::Finite(_)) => match (x.as_number(), y.as_number()) {
                 (Some(a), Some(b)) => Known::number(if greatest { a.max(b) } else { a.min(b) }),
                 (None, Some(b)) if greatest && self.is_at_least(x, b) => x.clone(),
@@ -327,39 +278,6 @@ impl<'k> Iteration<'k> {
                 _ => self.fresh(result),
             },
             _ => Known::Nothing,
-        }
-    }
-
-    /// Whether a sum has a part that stands for minus infinity: one such number times scalars before the loop.
-    fn is_low(&mut self, sum: &Sum) -> bool {
-        let lows = sum.products().filter(|(atoms, _)| atoms.iter().any(|&a| self.low(a).is_some()));
-        let lows: Vec<(Vec<usize>, f64)> = lows.map(|(atoms, c)| (atoms.to_vec(), c)).collect();
-        let [(atoms, c)] = &lows[..] else { return false };
-        let (numbers, others): (Vec<usize>, Vec<usize>) = atoms.iter().partition(|&&a| self.low(a).is_some());
-        let [number] = numbers[..] else { return false };
-        let scalars: Option<Vec<Value>> = others.iter().map(|&a| self.scalar(a)).collect();
-        let (Some(number), Some(scalars)) = (self.low(number), scalars.filter(|_| *c > 0.0)) else {
-            return false;
-        };
-        let asked = (number * c, scalars);
-        if !self.lows.contains(&asked) {
-            self.lows.push(asked);
-        }
-        true
-    }
-
-    fn low(&self, atom: usize) -> Option<f64> {
-        match self.atoms[atom] {
-            Atom::Low(number) => Some(number),
-            _ => None,
-        }
-    }
-
-    /// The scalar before the loop that an atom is.
-    fn scalar(&self, atom: usize) -> Option<Value> {
-        match self.atoms[atom] {
-            Atom::Value(v) if self.k.ty(v) == Type::Scalar(Elem::F32) && self.is_outside(v) => Some(v),
-            _ => None,
         }
     }
 
@@ -387,8 +305,11 @@ impl<'k> Iteration<'k> {
     /// Infinity times a product of scalars, which must be positive.
     fn signed(&mut self, x: &Known, by: &Sum) -> Known {
         let (Known::Infinite(negative), Some((atoms, c))) = (x, by.product()) else { return Known::Nothing };
-        let scalars = atoms.iter().map(|&a| self.scalar(a));
-        let Some(scalars) = scalars.collect::<Option<Vec<Value>>>() else {
+        let scalar = |&a: &usize| match self.atoms[a] {
+            Atom::Value(v) if self.k.ty(v) == Type::Scalar(Elem::F32) && self.is_outside(v) => Some(v),
+            _ => None,
+        };
+        let Some(scalars) = atoms.iter().map(scalar).collect::<Option<Vec<Value>>>() else {
             return Known::Nothing;
         };
         for v in scalars {
@@ -409,21 +330,11 @@ impl<'k> Iteration<'k> {
 
     fn choice(&mut self, condition: &Known, x: Known, y: Known, result: Value) -> Known {
         match (condition, x, y) {
-            (Known::Truth(true), x, _) => self.masked(x),
-            (Known::Truth(false), _, y) => self.masked(y),
+            (Known::Truth(true), x, _) => x,
+            (Known::Truth(false), _, y) => y,
             (_, x, y) if x.equals(&y) => x,
             (_, Known::Finite(_), Known::Finite(_)) => self.fresh(result),
             _ => Known::Nothing,
-        }
-    }
-
-    /// What a mask selects: where numbers may stand for minus infinity, that.
-    fn masked(&mut self, x: Known) -> Known {
-        match x.as_number() {
-            Some(c) if self.has_lows && c <= -LOW => {
-                Known::Finite(self.atom(|a| matches!(a, Atom::Low(n) if *n == c), Atom::Low(c)))
-            }
-            _ => x,
         }
     }
 
@@ -446,20 +357,8 @@ impl<'k> Iteration<'k> {
         match (op, x) {
             (ReduceOp::Max | ReduceOp::Min, x) if alike && x.is_constant() => x.clone(),
             (ReduceOp::Sum, x) if alike && x.is_zero() => x.clone(),
-            (ReduceOp::Max, Known::Finite(sum)) if self.is_low(sum) => self.lowest(sum, result),
             (_, Known::Finite(_)) => self.fresh(result),
             _ => Known::Nothing,
-        }
-    }
-
-    /// The greatest of elements that are all low: as low as they are, and something.
-    fn lowest(&mut self, sum: &Sum, result: Value) -> Known {
-        let lows = sum.products().filter(|(atoms, _)| atoms.iter().any(|&a| self.low(a).is_some()));
-        let low = lows.fold(Sum::default(), |all, (atoms, c)| all.plus(&Sum::of(atoms, c), 1.0));
-        let rest = sum.plus(&low, -1.0);
-        match (rest.as_number(), self.fresh(result)) {
-            (None, Known::Finite(fresh)) => Known::Finite(low.plus(&fresh, 1.0)),
-            _ => Known::Finite(sum.clone()),
         }
     }
 
@@ -475,11 +374,7 @@ impl<'k> Iteration<'k> {
 
     /// An atom, repeated or turned. Scalars are the same everywhere.
     fn shape_atom(&mut self, a: usize, how: &str) -> usize {
-        let is_scalar = match self.atoms[a] {
-            Atom::Value(v) => self.k.ty(v).shape().is_none(),
-            Atom::Low(_) => true,
-            _ => false,
-        };
+        let is_scalar = matches!(self.atoms[a], Atom::Value(v) if self.k.ty(v).shape().is_none());
         if is_scalar {
             return a;
         }

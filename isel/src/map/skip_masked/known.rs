@@ -85,17 +85,7 @@ impl Sum {
 
     /// An atom.
     pub fn atom(n: usize) -> Self {
-        Self::of(&[n], 1.0)
-    }
-
-    /// A product of atoms, which are in order.
-    pub fn of(atoms: &[usize], c: f64) -> Self {
-        Self(vec![(atoms.to_vec(), c)])
-    }
-
-    /// The atoms and the coefficient of each product.
-    pub fn products(&self) -> impl Iterator<Item = (&[usize], f64)> {
-        self.0.iter().map(|(atoms, c)| (atoms.as_slice(), *c))
+        Self(vec![(vec![n], 1.0)])
     }
 
     /// The number, if it is one.
@@ -114,7 +104,10 @@ impl Sum {
 
     /// The atoms and the coefficient of its only product.
     pub fn product(&self) -> Option<(&[usize], f64)> {
-        self.products().next().filter(|_| self.0.len() == 1)
+        match &self.0[..] {
+            [(atoms, c)] => Some((atoms, *c)),
+            _ => None,
+        }
     }
 
     /// The sum of both, the second times a number.

@@ -3,10 +3,10 @@
 //! ```text
 //!  tile   i  j    a: rows i*BM, all of k      b: rows j*BN, all of k
 //!  0      0  0    a[0..128, 0..4096]          b[0..256, 0..4096]
-//!  1      1  0    a[128..256, 0..4096]        b[0..256, 0..4096]       the same strip of b
+//!  1      1  0    a[128..256, 0..4096]        b[0..256, 0..4096]       the same footprint of b
 //! ```
 //!
-//! A strip is all that the loops of a tile touch, from their first iteration to the last one. An index that depends on data which
+//! A footprint is all that the loops of a tile touch, from their first iteration to the last one. An index that depends on data which
 //! are not given is another one for each place of the grid that it follows from. Where the dimension has fewer, indices are
 //! taken to ascend, as groups of rows do.
 
@@ -25,7 +25,7 @@ type Arrays = BTreeMap<String, Vec<u8>>;
 
 /// A part of an array that a tile reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Strip {
+pub struct Footprint {
     /// The argument's number.
     pub array: usize,
     /// Tells it from other parts of the array.
@@ -78,12 +78,12 @@ pub struct Tiles {
     /// How many there are.
     pub all: u64,
     /// What each of the first ones asks for.
-    pub each: Vec<Vec<Strip>>,
+    pub each: Vec<Vec<Footprint>>,
 }
 
 /// What the first tiles of a mapped kernel ask for, so many at most, in order: those that its programs take one after the
 /// other, or those of its blocks. `None` where that is not known.
-pub fn strips(kernel: &Kernel, given: (&Sizes, &Arrays), blocks: Blocks, most: u64) -> Option<Tiles> {
+pub fn footprints(kernel: &Kernel, given: (&Sizes, &Arrays), blocks: Blocks, most: u64) -> Option<Tiles> {
     let Read { accesses, origins } = Read::of(kernel, given.0);
     let looped = kernel.insts.keys().find(|&i| kernel.attrs[i].persistent);
     let indices = accesses.values().flat_map(|a| a.dims.iter().map(|d| d.index));
@@ -115,7 +115,7 @@ pub fn strips(kernel: &Kernel, given: (&Sizes, &Arrays), blocks: Blocks, most: u
 }
 
 /// Strips with their places: ranks stand for indices that are not known.
-fn placed(accesses: &FxHashMap<Inst, Access>, tiles: &[Touched]) -> Vec<Vec<Strip>> {
+fn placed(accesses: &FxHashMap<Inst, Access>, tiles: &[Touched]) -> Vec<Vec<Footprint>> {
     let mut unknown: FxHashMap<(Inst, usize), BTreeSet<&[i64]>> = FxHashMap::default();
     for (inst, spans) in tiles.iter().flatten() {
         for (d, span) in spans.iter().enumerate() {
@@ -133,17 +133,18 @@ fn placed(accesses: &FxHashMap<Inst, Access>, tiles: &[Touched]) -> Vec<Vec<Stri
         })
         .collect();
     let rank = |at: (Inst, usize), from: &[i64]| ranks[&at][from];
-    let strip = |(inst, spans): &(Inst, SmallVec<[Span; 4]>)| accesses[inst].strip(*inst, spans, rank);
-    tiles.iter().map(|tile| tile.iter().filter_map(strip).collect()).collect()
+    let footprint =
+        |(inst, spans): &(Inst, SmallVec<[Span; 4]>)| accesses[inst].footprint(*inst, spans, rank);
+    tiles.iter().map(|tile| tile.iter().filter_map(footprint).collect()).collect()
 }
 
 impl Access {
-    fn strip(
+    fn footprint(
         &self,
         inst: Inst,
         spans: &[Span],
         rank: impl Fn((Inst, usize), &[i64]) -> i64,
-    ) -> Option<Strip> {
+    ) -> Option<Footprint> {
         let (mut hasher, mut bytes) = (FxHasher::default(), self.element);
         for (d, (span, dim)) in spans.iter().zip(&self.dims).enumerate() {
             let (start, length) = match span {
@@ -154,7 +155,7 @@ impl Access {
             bytes *= length.max(0) as f64;
         }
         let place = hasher.finish();
-        (bytes > 0.0).then_some(Strip { array: self.array, place, bytes, written: self.written })
+        (bytes > 0.0).then_some(Footprint { array: self.array, place, bytes, written: self.written })
     }
 }
 
@@ -357,17 +358,17 @@ mod tests {
     use crate::problem::grid_of;
     use warplift_ir::tile::parse_file;
 
-    /// Bytes of the strips of each tile by array, and their places as numbers in the order in which they come.
+    /// Bytes of the footprints of each tile by array, and their places as numbers in the order in which they come.
     fn of(text: &str, sizes: &str, given: &[(&str, &[i32])]) -> Vec<Vec<(usize, f64, usize)>> {
         let kernel = parse_file(text, "").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
         let sizes = Sizes::parse(&kernel, sizes).unwrap();
         let bytes = |v: &[i32]| v.iter().flat_map(|v| v.to_le_bytes()).collect();
         let arrays = given.iter().map(|(name, v)| ((*name).to_owned(), bytes(v))).collect();
         let blocks = Blocks::of(grid_of(&kernel, &sizes).unwrap());
-        let tiles = strips(&kernel, (&sizes, &arrays), blocks, 100).unwrap();
+        let tiles = footprints(&kernel, (&sizes, &arrays), blocks, 100).unwrap();
         assert_eq!(Some(tiles.all), blocks.count());
         let mut places: Vec<(usize, u64)> = Vec::new();
-        let mut number = |s: &Strip| {
+        let mut number = |s: &Footprint| {
             let place = (s.array, s.place);
             let at = places.iter().position(|p| *p == place).unwrap_or(places.len());
             places.extend((at == places.len()).then_some(place));
@@ -398,7 +399,7 @@ mod tests {
     }";
 
     #[test]
-    fn strips_are_what_all_iterations_touch() {
+    fn footprints_are_what_all_iterations_touch() {
         let found = of(GROUPED, "m=128,groups=2,k=100", &[("group", &[1, 1])]);
         let tile = |a, b, c| vec![(0, 12800.0, a), (1, 6400.0, b), (2, 8192.0, c)];
         assert_eq!(found, [tile(0, 0, 0), tile(1, 0, 1), tile(0, 1, 2), tile(1, 1, 3)]);
