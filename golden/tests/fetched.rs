@@ -145,6 +145,24 @@ fn single_halves() {
     check(&each("bf16", update, 64), &SIZES, &[("g", Given::F16(&g[..140])), ("x", Given::F16(&x))]);
 }
 
+/// A column: the other half of each word is nobody's.
+#[test]
+fn columns_of_halves() {
+    for (ty, warps) in [("f16", 1), ("bf16", 4)] {
+        let text = "kernel f(x: ptr<TY>, y: ptr<TY>, n: i32) {
+            grid cdiv(n, 4)
+            gx = view x : TY[n, 2]
+            gy = view y : TY[n, 2]
+            i = block_index
+            atomic_max gy[i*4, 1], load gx[i*4, 0] : TY[4, 1]
+        }
+        mapping f { kernel: warps WARPS }";
+        let text = text.replace("TY", ty).replace("WARPS", &warps.to_string());
+        let [g, x] = halves(ty);
+        check(&text, &[("n", 9)], &[("y", Given::F16(&g[..18])), ("x", Given::F16(&x[..18]))]);
+    }
+}
+
 /// All blocks and all elements of a tile want a few places; the result is the same in every order.
 #[test]
 fn halves_that_many_want() {

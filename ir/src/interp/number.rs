@@ -207,9 +207,15 @@ pub fn round(elem: Elem, x: f64) -> f64 {
         Elem::F64 | Elem::F32 if x.is_nan() => NAN,
         Elem::F64 => x,
         Elem::F32 => f64::from(x as f32),
-        // What converts to 8 bits saturates, though the type has infinities.
-        Elem::E5M2 if !x.is_nan() => format(elem).round(x).clamp(-E5M2_MAX, E5M2_MAX),
         _ => format(elem).round(x),
+    }
+}
+
+/// What a conversion makes of a number: to f8e5m2 it saturates, though the type has infinities.
+fn converted(elem: Elem, x: f64) -> f64 {
+    match (elem, round(elem, x)) {
+        (Elem::E5M2, rounded) if !rounded.is_nan() => rounded.clamp(-E5M2_MAX, E5M2_MAX),
+        (_, rounded) => rounded,
     }
 }
 
@@ -265,10 +271,10 @@ pub fn from_bits(elem: Elem, bits: u64) -> Number {
 pub fn cast(from: Elem, to: Elem, x: Number) -> Number {
     match x {
         _ if to == Elem::Bool => Number::Int(x.is_true().into()),
-        Number::Float(v) if to.is_float() => Number::Float(round(to, v)),
+        Number::Float(v) if to.is_float() => Number::Float(converted(to, v)),
         Number::Float(v) => Number::Int(saturate(to, v)),
         Number::Int(v) if to == Elem::F64 => Number::Float(widen(from, v) as f64),
-        Number::Int(v) if to.is_float() => Number::Float(round(to, to_odd(widen(from, v)))),
+        Number::Int(v) if to.is_float() => Number::Float(converted(to, to_odd(widen(from, v)))),
         Number::Int(v) => Number::Int(wrap(to, widen(from, v))),
     }
 }
@@ -360,8 +366,10 @@ mod tests {
     fn large_numbers_saturate_or_overflow() {
         assert_eq!(round(Elem::E4M3, 1e9), 448.0);
         assert_eq!(round(Elem::E4M3, -449.0), -448.0);
-        assert_eq!(round(Elem::E5M2, 1e9), 57344.0);
-        assert_eq!(round(Elem::E5M2, f64::NEG_INFINITY), -57344.0);
+        assert_eq!(round(Elem::E5M2, 1e9), f64::INFINITY);
+        assert_eq!(converted(Elem::E5M2, 1e9), 57344.0);
+        assert_eq!(converted(Elem::E5M2, f64::NEG_INFINITY), -57344.0);
+        assert!(converted(Elem::E5M2, f64::NAN).is_nan());
         assert_eq!(round(Elem::F16, 65520.0), f64::INFINITY);
         assert_eq!(round(Elem::F16, 65519.0), 65504.0);
         let e2m1 = Elem::Mini { exponent: 2, mantissa: 1 };

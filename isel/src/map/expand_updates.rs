@@ -19,7 +19,7 @@ use crate::tiles::{extents, with_elem};
 use warplift_ir::tile::{AtomicOp, BinOp, CmpOp, Dim, Inst, Kernel, Op, ReduceOp, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Elements of a row that stands for one.
+/// Elements of the row that stands for a single one.
 const ROW: u32 = 64;
 
 /// Rewrites all updates without instructions.
@@ -52,7 +52,7 @@ fn update_of(c: &Cursor<'_>, inst: Inst) -> Option<Update> {
 }
 
 fn expand(c: &mut Cursor<'_>, inst: Inst, update: Update) {
-    let (one, own) = (extents(c.k, update.x).iter().all(|&e| e == 1), c.k.ty(update.x));
+    let (one, own) = (extents(c.k, update.x).last() == Some(&1), c.k.ty(update.x));
     let update = if one { widened(c, &update) } else { update };
     let ty = c.k.ty(update.x);
     let sync = c.k.insts[inst].op.sync();
@@ -82,11 +82,13 @@ fn expand(c: &mut Cursor<'_>, inst: Inst, update: Update) {
     }
 }
 
-/// The update of one element as one of a row of which the first alone takes part: both halves of a word are then one thread's.
+/// The update of a column, or of one element, as one of rows of which the first element alone takes part: both halves of a word are
+/// then one thread's.
 fn widened(c: &mut Cursor<'_>, update: &Update) -> Update {
     let (elem, mut dims) = (c.k.ty(update.x).elem(), extents(c.k, update.x));
     let last = dims.len() - 1;
-    dims[last] = ROW;
+    let rows: u32 = dims.iter().product();
+    dims[last] = (ROW / rows).next_power_of_two().max(2);
     let of = |elem| Type::Tile(elem, Shape::of(&dims).expect("the rank of a tile that is there"));
     let grown = |c: &mut Cursor<'_>, v: Value| match c.k.ty(v) {
         Type::Tile(elem, _) => c.broadcast(v, of(elem)),

@@ -18,7 +18,7 @@ use warplift_ir::tile::{
 use warplift_ir::types::Elem;
 
 /// Rows of a group at most.
-const ROWS: u32 = 4;
+const MERGED: u32 = 4;
 /// Bytes of a row at least: 16 of each lane of a warp. Of shorter rows lanes hold several, and a group would be theirs.
 const ROW: u32 = 16 * WARP;
 
@@ -68,7 +68,7 @@ fn rows(k: &Kernel, inst: Inst, threads: u32) -> Option<Rows> {
     let elem = k.ty(*args.last()?).elem();
     let is_wide = all / shape[dim].max(1) * elem.bits() / 8 >= ROW;
     let fits = |&group: &u32| is_wide && shape[dim].is_multiple_of(group) && all >= group * threads;
-    let group = [ROWS, ROWS / 2].into_iter().find(fits)?;
+    let group = [MERGED, MERGED / 2].into_iter().find(fits)?;
     (sync == MemorySync::default() && shape.len() < MAX_RANK).then_some(Rows {
         op,
         both,
