@@ -131,7 +131,7 @@ const CASES: &[Case] = &[
         "    s = acc + cast(load gd[i*BM, j*BN] : f16[BM, BN], f32)
     r = max(s, 0.0)
     store gd[i*BM, j*BN], cast(s, f16)\n",
-        1.065,
+        1.1,
     ),
     bytes("f8e4m3", "    r = acc * 0.5\n", 1.025),
     bytes("f8e5m2", "    r = acc * 0.5\n", 1.025),
@@ -369,6 +369,7 @@ const PASSED: &[(&str, &str)] = &[
 /// Stores are held back only where nothing behind them waits for them.
 #[test]
 fn nothing_passes_what_needs_it() {
+    let mut said = 0;
     for (what, body) in PASSED {
         let text = format!(
             "kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16, p: ptr<f32>, q: ptr<f32>, o: ptr<i32>, m: i32, n: i32 % 8, k: i32 % 8) {{
@@ -392,13 +393,13 @@ mapping gemm {{ for t: pipeline fit, producers 1, consumers 1 kernel: persistent
         let (kernel, mapping) = (module.kernels[0].clone(), module.mappings[0].clone());
         let made = compiled(&Case { name: what, ..PLAIN }, &(kernel.clone(), mapping.clone()));
         let schedule = &made.explained.schedule;
-        let held = schedule.deferral.iter().flat_map(|d| &d.parts).count();
-        let remarks = schedule.remarks.join("\n");
-        let declined = remarks.contains("a store would pass") || held == 1 && *what == PASSED[0].0;
-        assert!(declined, "{what}: {held} parts\n{remarks}");
+        // A value of a branch is kept; whatever else stands here declines.
+        assert!(*what == PASSED[0].0 || schedule.deferral.is_none(), "{what}");
+        said += schedule.remarks.iter().filter(|r| r.contains("a store would pass")).count();
         let sizes = Sizes::parse(&kernel, "m=200,n=264,k=328").expect("sizes");
         let validation = Validation::new(&kernel, &mapping, sizes).expect("a trial");
         let problem = validation.reference(Style::Normal, 7).expect("a reference");
         right(&problem, &made, &FEW_ORDERS, (2, 2e-2), what);
     }
+    assert!(said > 0, "no store is held back, or none passes anything");
 }

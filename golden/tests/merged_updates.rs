@@ -58,7 +58,7 @@ fn a_thread_has_the_rows_of_a_group() {
     assert!(!made.ptx.contains("shfl") && !made.ptx.contains("st.shared"), "{}", made.ptx);
 }
 
-/// Masks, results, single elements, rows along another dimension and sums of products are updated as they are written.
+/// Masks, orders, single elements and rows along another dimension are updated as they are written.
 #[test]
 fn other_updates_are_right_too() {
     let at = places(37, 1);
@@ -75,6 +75,7 @@ fn other_updates_are_right_too() {
             "atomic_add gy[5, place & 15], trans(slice(t, [0, 0]) : f32[BM, 1])",
         ),
     ] {
+        assert!(text.contains(from), "{from}");
         check(&text.replace(from, to), &sizes, &[("at", Given::I32(&at))]);
     }
 }

@@ -135,7 +135,8 @@ fn the_longest_tiles_come_first() {
 }
 
 /// Programs that draw end together wherever the longest tiles stand: as those that take tiles in pairs from both ends, and where
-/// tiles are walked from the shortest on. Products decide their time, of few tiles and of many.
+/// tiles are walked from the shortest on. Products decide their time, of few tiles and of many, of which the L2 holds all keys and
+/// values: the longest tiles of all heads come first, so a head's keys come again far behind.
 #[test]
 fn programs_end_together() {
     let cycles = |raster: &str, size: &str| {
@@ -146,7 +147,7 @@ fn programs_end_together() {
         let sizes = Sizes::parse(&kernel, size).expect("sizes");
         predict(&kernel, &mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles
     };
-    for size in ["batch=32,heads=16,length=512,scale=1", "batch=4,heads=16,length=4096,scale=1"] {
+    for size in ["batch=8,heads=16,length=512,scale=1", "batch=4,heads=16,length=4096,scale=1"] {
         let ratio = cycles("counter", size) / cycles("paired", size);
         assert!((0.9..1.06).contains(&ratio), "{size}: {ratio}");
     }

@@ -38,7 +38,11 @@ fn one_element() {
             &format!("store gy[i], v + {one} store gz[i + 20, 1], {one} store gz[i, 3], v where i % 3 == 1"),
         );
         let made = check(&text, &SIZES, &[("at", Given::I32(&at))]);
-        let width = if ty.contains("64") { "st.global.v2" } else { "st.global" };
+        let width = match &ty[ty.len() - 2..] {
+            "64" => "st.global.v2",
+            "16" => "st.global.u16",
+            _ => "st.global.b32",
+        };
         assert!(made.ptx.contains(width), "{}", made.ptx);
     }
 }
