@@ -171,7 +171,7 @@ fn tokens_that_are_no_numbers_spoil_no_others() {
             let mapping = mapped(&kernel, tile, consumers, chunk, rest);
             let compiled = given::made(&kernel, &mapping);
             for (m, row) in [(16usize, 0usize), (16, 9), (13, 12), (20, 7)] {
-                let mut x: Vec<u16> = (0..m * 256).map(|at| 0x3c00 | (at % 7 << 7) as u16).collect();
+                let mut x: Vec<u16> = (0..m * 256).map(|at| 0x3c00 | ((at % 7) << 7) as u16).collect();
                 x[row * 256] = NAN;
                 x[row * 256 + 255] = NAN;
                 let sizes = [("m", m as i64), ("n", 72), ("k", 256)];
