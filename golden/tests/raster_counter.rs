@@ -139,18 +139,24 @@ fn the_longest_tiles_come_first() {
 /// values: the longest tiles of all heads come first, so a head's keys come again far behind.
 #[test]
 fn programs_end_together() {
-    let cycles = |raster: &str, size: &str| {
+    let prediction = |raster: &str, size: &str| {
         let words = format!(
             "BM = 128, BN = 128, D = 128\nfor t: pipeline fit, producers 1, consumers 2\nkernel: persistent, raster {raster}"
         );
         let (kernel, mapping) = remapped("attention_causal", &words);
         let sizes = Sizes::parse(&kernel, size).expect("sizes");
-        predict(&kernel, &mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles
+        predict(&kernel, &mapping, &SM90A, &sizes, &Options::default()).expect("a prediction")
     };
+    let cycles = |raster: &str, size: &str| prediction(raster, size).cycles;
     for size in ["batch=8,heads=16,length=512,scale=1", "batch=4,heads=16,length=4096,scale=1"] {
         let ratio = cycles("counter", size) / cycles("paired", size);
         assert!((0.9..1.06).contains(&ratio), "{size}: {ratio}");
     }
+    // Of more heads than the L2 holds only device memory takes longer.
+    let many = "batch=32,heads=16,length=512,scale=1";
+    let [drawn, paired] = ["counter", "paired"].map(|raster| prediction(raster, many));
+    assert!(drawn.memory > 1.5 * paired.memory, "{drawn} {paired}");
+    assert!(drawn.cycles < 1.06 * paired.cycles.max(drawn.memory), "{drawn} {paired}");
 }
 
 /// A grouped product over a work list: a program finds the group of its tile by search in the prefix sums of the groups'

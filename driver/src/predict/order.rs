@@ -12,6 +12,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub struct Order {
     /// Bytes of each array that is read, as far as they come again from device memory.
     pub rereads: FxHashMap<usize, f64>,
+    /// The number of tiles.
+    pub tiles: u64,
     /// Of all bytes that the tiles of a wave ask for, the part that others of it do not ask for too.
     pub distinct: f64,
 }
@@ -53,6 +55,7 @@ pub fn in_order(Tiles { all, each }: &Tiles, beside: usize, cache: f64) -> Order
         }
         live.push(bytes);
     }
+    order.tiles = *all;
     order.distinct = if asked > 0.0 { own / asked } else { 1.0 };
     // Within one wave nothing comes again: of what follows nothing is known.
     if each.len() < *all as usize && each.len() < 2 * beside.max(1) {
