@@ -50,7 +50,6 @@ const FAR: &[(&str, &str)] = &[
     ("gemm_tt_mma_copies", "above: addresses of copies by threads"),
     ("gemv", "above: it multiplies each load as it arrives"),
     ("layer_norm_ahead", "below, spills 136: it loads and converts ahead"),
-    ("moe_e4m3", "below, spills 28: it makes the addresses of gathered rows ahead"),
     ("softmax_strips", "below, spills: it loads and converts ahead"),
     ("swiglu", "below, spills 1036: the epilogue's chunks are made beside each other"),
     ("transpose", "below, spills 24: it makes the addresses of many loads ahead"),

@@ -93,7 +93,7 @@ impl Scale {
     /// A load of a body whose neighbours a tensor copy brings.
     fn of(k: &Kernel, users: &Users, body: Block, load: Inst, ways: Ways) -> Option<Self> {
         let (view, counter) = (k.args(load)[0], k.blocks[body].params[0]);
-        let window = Window::of(k, view)?;
+        let window = Window::of(k, view).filter(|_| matches!(k.insts[load].op, Op::Load))?;
         let only = |w: Inst| all_loads(k, w).iter().all(|l| k.blocks[body].insts.contains(l));
         let reached = window.tensor_refused(k, ways).is_none() && acquired(k, view).is_none();
         let along = unit_dim(k, view).filter(|_| reached && only(window.whole))?;

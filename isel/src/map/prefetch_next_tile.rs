@@ -58,12 +58,16 @@ pub fn moving(k: &Kernel) -> FxHashSet<Value> {
 /// Whether a value consists of scalar arithmetic and views of pointers only.
 pub(super) fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     let Some(def) = k.def(v).filter(|_| seen.insert(v)) else { return true };
-    let op = &k.insts[def].op;
-    let divides = matches!(op, Op::Binary(BinOp::Div | BinOp::CeilDiv | BinOp::Rem));
-    let harmless = !divides || k.int_const(k.args(def)[1]).is_some_and(|d| d != 0);
-    let pure = k.insts[def].blocks.is_empty() && !op.has_effect() && !op.is_read();
     let scalar = !matches!(k.ty(v), Type::Tile(..));
-    harmless && pure && scalar && k.args(def).iter().all(|&a| is_arithmetic(k, a, seen))
+    scalar && never_fails(k, def) && k.args(def).iter().all(|&a| is_arithmetic(k, a, seen))
+}
+
+/// Whether an instruction may be executed with any operands: it reads and changes no memory, and divides by no 0.
+pub(super) fn never_fails(k: &Kernel, inst: Inst) -> bool {
+    let op = &k.insts[inst].op;
+    let divides = matches!(op, Op::Binary(BinOp::Div | BinOp::CeilDiv | BinOp::Rem));
+    let harmless = !divides || k.int_const(k.args(inst)[1]).is_some_and(|d| d != 0);
+    harmless && k.insts[inst].blocks.is_empty() && !op.has_effect() && !op.is_read()
 }
 
 /// Moves the marked loads one tile ahead in the loop over tiles.

@@ -8,14 +8,15 @@
 //!                                        yield x + mma(..) * s, r, u
 //! ```
 //!
-//! Past the last iteration the load is outside its view, or its number is not used. So views without a known end are left
-//! alone.
+//! Scales that are gathered by a tile of indices are loaded ahead as well. Past the last iteration the load is outside its
+//! view, or its number is not used. So views without a known end are left alone.
 
-use super::prefetch_next_tile::{is_arithmetic, load_ahead};
+use super::prefetch_next_tile::{load_ahead, never_fails};
 use crate::feature::Ways;
 use crate::tensor_copies::row_around;
 use crate::tiles::{
-    Users, acquired, array, depends, has_products, memory, program_order, unit_dim, users, written,
+    Users, acquired, array, depends, has_products, loads_tile, memory, program_order, unit_dim, users,
+    written,
 };
 use crate::window::Window;
 use rustc_hash::FxHashSet;
@@ -47,7 +48,7 @@ pub(super) fn comes_beside_operands(k: &Kernel, looped: Inst, load: Inst, ways: 
     let produced = k.attrs[looped].looped.is_some_and(|l| l.producers == Some(1));
     let view = k.args(load)[0];
     let reached = || Window::of(k, view).is_some_and(|w| w.tensor_refused(k, ways).is_none());
-    let brought = produced && ways.smem_staging && array(k, load).way == Way::Fit;
+    let brought = produced && ways.smem_staging && loads_tile(k, load) && array(k, load).way == Way::Fit;
     brought && acquired(k, view).is_none() && row_around(k, load).is_some() && reached()
 }
 
@@ -68,7 +69,7 @@ pub(super) fn scales(k: &Kernel, users: &Users, body: Block, ways: Ways) -> Vec<
     let fits = |&&inst: &&Inst| {
         let view = k.args(inst)[0];
         let fixed = memory(k, view).is_some_and(|m| !written.contains(&m));
-        let plain = k.args(inst).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()));
+        let plain = k.args(inst).iter().all(|&a| is_computed(k, a, &inside, &mut FxHashSet::default()));
         let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, |d| inside.contains(&d)));
         is_scale(k, users, inst, ways)
             && !k.is_open(view)
@@ -77,7 +78,14 @@ pub(super) fn scales(k: &Kernel, users: &Users, body: Block, ways: Ways) -> Vec<
             && moves
             && !is_coordinate(k, k.result(inst), own)
     };
-    own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
+    let loads = |&&i: &&Inst| matches!(k.insts[i].op, Op::Load | Op::LoadGather { .. });
+    own.iter().filter(loads).filter(fits).copied().collect()
+}
+
+/// Whether an iteration before can compute a value too: what the body computes it of is arithmetic that never fails.
+fn is_computed(k: &Kernel, v: Value, inside: &FxHashSet<Inst>, seen: &mut FxHashSet<Value>) -> bool {
+    let Some(def) = k.def(v).filter(|d| inside.contains(d) && seen.insert(v)) else { return true };
+    never_fails(k, def) && k.args(def).iter().all(|&a| is_computed(k, a, inside, seen))
 }
 
 /// Whether a load gives one number to multiply with, or a row of them that no tensor copy can bring.
@@ -92,6 +100,7 @@ fn is_scale(k: &Kernel, users: &Users, inst: Inst, ways: Ways) -> bool {
     let window = Window::of(k, k.args(inst)[0]).filter(|_| of_rows);
     let refused = window.is_some_and(|w| w.tensor_refused(k, ways).is_some());
     let by_threads = match unit_dim(k, k.args(inst)[0]) {
+        _ if !loads_tile(k, inst) => true,
         Some(d) => refused || extents.get(d).is_none_or(|&e| e * elem.bits() < 8 * LEAST_COPY_BYTES),
         None => true,
     };
