@@ -230,10 +230,20 @@ impl Artifact {
     fn source(folder: &Path, name: &str) -> Outcome<Source> {
         let path = folder.join(format!("{name}.tile"));
         if !path.exists() {
-            let names = Self::names(folder)?.join(", ");
-            return Err(user(format!("no artifact `{name}` in {}: there are {names}", folder.display())));
+            return Err(Self::missing(folder, name)?);
         }
         load(&path.to_string_lossy(), &Choice::default())
+    }
+
+    /// Says which file of an artifact is missing, or which artifacts there are.
+    fn missing(folder: &Path, name: &str) -> Outcome<Failure> {
+        let (names, folder) = (Self::names(folder)?, folder.display());
+        Ok(user(match names.iter().any(|n| n == name) {
+            true => format!(
+                "artifact `{name}` in {folder} lacks its text, {name}.tile, which `compile --save` writes beside {name}.json"
+            ),
+            false => format!("no artifact `{name}` in {folder}: there are {}", names.join(", ")),
+        }))
     }
 
     /// The other files of an artifact in a folder.

@@ -182,6 +182,9 @@ fn artifacts_carry_all_that_a_run_needs() {
     assert!(status == 0 && output.matches("ok, error").count() == 2, "{output}{errors}");
     let (status, _, errors) = warplift(&["run", "missing", "--artifacts", at]);
     assert!(status == 2 && errors.contains("artifact `missing`"), "{errors}");
+    std::fs::remove_file(folder.path().join("sums.tile")).unwrap();
+    let (status, _, errors) = warplift(&["run", "sums", "--artifacts", at]);
+    assert!(status == 2 && errors.contains("lacks its text, sums.tile"), "{errors}");
 }
 
 #[test]

@@ -32,6 +32,13 @@ pub(super) struct Member {
     pub compiled: Compiled,
 }
 
+impl Making<'_> {
+    /// The first candidate that the assembler does not slow down; the first of all if it does so to each.
+    fn first_clean<'c>(&self, mut candidates: impl Iterator<Item = &'c Compiled>) -> usize {
+        candidates.by_ref().take(ASSEMBLED).position(|c| !(self.is_slow)(c)).unwrap_or(0)
+    }
+}
+
 impl Member {
     fn packing(&self) -> Vec<Option<Packing>> {
         self.compiled.manifest.arguments.iter().map(|a| a.packing.clone()).collect()
@@ -71,7 +78,7 @@ impl<'k> Pool<'k> {
             let chosen = choose(kernel, &classes[c].at(value), target, options, &searches[c])?;
             let packs = chosen.best.compiled.manifest.arguments.iter().any(|a| a.packing.is_some());
             let all: Vec<Candidate> = chosen.candidates().collect();
-            let clean = all.iter().take(ASSEMBLED).position(|c| !(making.is_slow)(&c.compiled)).unwrap_or(0);
+            let clean = making.first_clean(all.iter().map(|c| &c.compiled));
             for candidate in all.into_iter().skip(clean).take(if packs { OF_SAMPLE } else { 1 }) {
                 let at = pool.member(candidate.mapping, candidate.compiled);
                 pool.predicted.insert((c, value, at), candidate.cycles);
@@ -97,8 +104,7 @@ impl<'k> Pool<'k> {
         let all =
             chosen.candidates().map(|c| (c.cycles, Member { mapping: c.mapping, compiled: c.compiled }));
         let mut alike: Vec<_> = all.filter(|(_, member)| Some(member.packing()) == packing).collect();
-        let clean =
-            alike.iter().take(ASSEMBLED).position(|(_, m)| !(making.is_slow)(&m.compiled)).unwrap_or(0);
+        let clean = making.first_clean(alike.iter().map(|(_, m)| &m.compiled));
         let found = (clean < alike.len()).then(|| alike.swap_remove(clean));
         Ok(found.map(|(cycles, Member { mapping, compiled })| {
             let entry = self.member(mapping, compiled) as u32;

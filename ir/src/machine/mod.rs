@@ -123,6 +123,10 @@ impl IndexMap {
     /// Register `i` at repetition `i`.
     pub const EACH: Self = Self::Affine { scale: 1, offset: 0 };
 
+    /// Registers of two atoms of a right operand that were read in the order of a left one's matrices: the two in the middle change
+    /// places. It is its own inverse.
+    pub const READ_AS_ROWS: [u16; 4] = [0, 2, 1, 3];
+
     /// The register read at repetition `i`, `None` for [`IndexMap::Whole`].
     pub fn at(&self, i: u16) -> Option<u16> {
         match self {

@@ -36,9 +36,6 @@ enum Side {
     BAsRows,
 }
 
-/// Registers of a pair of atoms of B, read as `Side::BAsRows`. The exchange of the two in the middle is its own inverse.
-const FROM_ROWS: [u16; 4] = [0, 2, 1, 3];
-
 /// An operand in shared memory as the lanes of a warp read it.
 pub(super) struct Matrices<'p> {
     tile: &'p SharedTile,
@@ -132,7 +129,7 @@ impl<'p> Lower<'p, '_> {
         if m.halves != 2 {
             return rows;
         }
-        let maps = [IndexMap::Table(FROM_ROWS.to_vec().into())].into_iter().collect();
+        let maps = [IndexMap::Table(IndexMap::READ_AS_ROWS.into())].into_iter().collect();
         let ty = self.func.ty(rows);
         self.at().value(NewInst::new(Opcode::Mov, &[rows], &[ty]).maps(maps))
     }

@@ -13,7 +13,7 @@
 
 use super::prefetch_next_tile::{load_ahead, never_fails};
 use crate::feature::Ways;
-use crate::tensor_copies::row_around;
+use crate::tensor_copies::{COPY_BITS, row_around};
 use crate::tiles::{
     Users, acquired, array, depends, has_products, loads_tile, memory, program_order, unit_dim, users,
     written,
@@ -25,8 +25,6 @@ use warplift_ir::types::Elem;
 
 /// Iterations between a load and its use: a short iteration takes half the latency of device memory.
 const AHEAD: usize = 2;
-/// The least bytes of a row of a tensor copy's box.
-const LEAST_COPY_BYTES: u32 = 16;
 
 /// Loads the scales of the loops of products ahead.
 pub fn do_prefetch_scales(k: &mut Kernel, ways: Ways) {
@@ -101,7 +99,7 @@ fn is_scale(k: &Kernel, users: &Users, inst: Inst, ways: Ways) -> bool {
     let refused = window.is_some_and(|w| w.tensor_refused(k, ways).is_some());
     let by_threads = match unit_dim(k, k.args(inst)[0]) {
         _ if !loads_tile(k, inst) => true,
-        Some(d) => refused || extents.get(d).is_none_or(|&e| e * elem.bits() < 8 * LEAST_COPY_BYTES),
+        Some(d) => refused || extents.get(d).is_none_or(|&e| e * elem.bits() < COPY_BITS),
         None => true,
     };
     let row = extents.iter().filter(|&&e| e > 1).count() <= 1;

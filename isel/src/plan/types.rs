@@ -9,6 +9,7 @@ use super::cost_summary::SearchSummary;
 use super::sorted::sorted;
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
+use crate::tensor_copies::COPY_BITS;
 use crate::{IselError, Result};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -279,7 +280,7 @@ pub(super) const WORD: u64 = 32;
 /// Limit on the registers that one access moves.
 pub(super) const ACCESS_WORDS: u64 = 4;
 /// The rows of a copy are multiples of this many bytes.
-pub(super) const COPY_BYTES: u32 = 16;
+pub(super) const COPY_BYTES: u32 = COPY_BITS / 8;
 
 /// A staged load: a tile that goes through a ring to registers.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]

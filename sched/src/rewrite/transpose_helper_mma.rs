@@ -24,8 +24,6 @@ const ATOMS: u8 = 2;
 const REGISTERS: u16 = 4;
 /// The bit of a lane that is set if its column of a right operand is odd.
 const ODD: i64 = 4;
-/// Registers of a right operand's two atoms that was read as a left one.
-const FROM_ROWS: [u16; 4] = [0, 2, 1, 3];
 
 /// A chain of products that add up, with one left operand.
 struct Row {
@@ -96,7 +94,7 @@ fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
 /// A right operand as it was read: in the order of a left one's matrices.
 fn as_read(func: &Func<'_>, right: Value) -> Option<Value> {
     let d = &func.insts[func.def(right)?];
-    let moved = matches!(d.maps.first(), Some(IndexMap::Table(t)) if t[..] == FROM_ROWS);
+    let moved = matches!(d.maps.first(), Some(IndexMap::Table(t)) if t[..] == IndexMap::READ_AS_ROWS);
     (d.op == Opcode::Mov && moved).then(|| d.args[0])
 }
 
