@@ -101,7 +101,7 @@ impl Explained {
                 RingFill::Operand => {
                     format!("computed by the threads, barriers at {}", self.smem.barriers[r])
                 }
-                RingFill::Handoff | RingFill::Helper | RingFill::TileInfo => {
+                RingFill::Handoff | RingFill::Helper | RingFill::TileInfo | RingFill::Decision => {
                     format!("handed on, barriers at {}", self.smem.barriers[r])
                 }
             };

@@ -270,6 +270,14 @@ const SCHEDULE: &[Pass] = &[
         },
     )
     .when(Sched::BroadcastTileInfo),
+    pass("tell_producer", "scalars that threads find together: the consumers tell the producer", |s| {
+        let mut schedule = s.take_schedule();
+        let (mut program, graph) = s.take_program();
+        sched::do_tell_producer(&mut program, &mut schedule);
+        s.keep(program, graph);
+        s.schedule = Some(schedule);
+        Ok(())
+    }),
     pass("smem", "depths of rings, and where buffers and barriers lie", |s| {
         let mut schedule = s.take_schedule();
         s.smem = sched::do_smem(s.program(), &mut schedule, s.target)?;

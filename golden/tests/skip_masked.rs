@@ -123,10 +123,10 @@ fn iterations_that_a_mask_leaves_nothing_of_are_left_out() {
 #[test]
 fn other_masks_and_loops_stay() {
     for scores in [
-        // What no element is left of has these numbers' own maximum, and small factors make them small.
-        "select(column <= row, s, -1.0e4)",
-        "select(column <= row, s, -1.0e30)",
-        "select(column > row - width, s, -1.0e30)",
+        // A number of this size is no mask's.
+        "select(column <= row, s, -100.0)",
+        // Scores are added to the number.
+        "s + select(column <= row, 0.0, -1.0e9)",
         // Both sides may wrap around.
         "select(column + width <= row + width, s, -inf)",
         "select(column % 3 != 1, s, -inf)",
@@ -185,13 +185,65 @@ fn zeroed_powers_leave_nothing_where_maxima_start_at_the_mask() {
         (times, scores, "-1.0e30", true),
         (select, scores, "-1.0e30", true),
         (select, scores, "-1.0e20", true),
-        (select, "select(column <= row, s * 0.5, -1.0e4)", "-1.0e30", false),
+        (select, "select(column <= row, s * 0.5, -1.0e4)", "-1.0e30", true),
         (select, "select(column <= row, s * 0.5, -1.0e4)", "-10.0", true),
-        (plain, scores, "-1.0e30", false),
+        (plain, scores, "-1.0e30", true),
     ] {
         let text = text(Text { scores, low, ..PLAIN }).replace(plain, powers);
         assert_eq!(is_shorter_text(&text), shorter, "{text}");
     }
+}
+
+/// A finite mask leaves nothing where maxima are far above it, and all of it where they are not: the loop runs again then.
+#[test]
+fn numbers_of_masks_are_compared_with_the_maxima() {
+    let powers = |base: &str, p: &str, alpha: &str| {
+        text(Text { scores: "SCORES", low: "LOW", base: "BASE", ..PLAIN })
+            .replace("BASE", base)
+            .replace("p = exp2(x - expand_dims(base, 1))", p)
+            .replace("alpha = exp2(m0 - base)", alpha)
+    };
+    let plain = powers("m1", "p = exp2(x - expand_dims(base, 1))", "alpha = exp2(m0 - base)");
+    let scaled = powers(
+        "select(m1 == -inf, 0.0, m1 * scale)",
+        "p = exp2(fma(x, scale, broadcast(expand_dims(neg(base), 1)) : f32[64, 64]))",
+        "alpha = exp2(fma(m0, scale, neg(base)))",
+    );
+    let natural =
+        powers("m1", "p = exp((x - expand_dims(base, 1)) * scale)", "alpha = exp((m0 - m1) * scale)");
+    let grouped = plain.replace(
+        "m1 = max(m0, reduce_max(x, 1))",
+        "m1 = max(m0, reduce_max(reduce_max(reshape x : f32[64, 8, 8], 2), 1))",
+    );
+    for (text, scores, low) in [
+        (&plain, "select(column <= row, s * scale, -1.0e9)", "-inf"),
+        (&plain, "select(column <= row, s * scale, -1.0e4)", "-1.0e30"),
+        // Scores are below the number, or near to it, in some rows.
+        (&plain, "select(column <= row, s * 100.0 - 1.0e4, -1.0e4)", "-inf"),
+        (&plain, "select(column <= row, s - 1.0e4, -1.0e4)", "-inf"),
+        (&plain, "select(column <= row, s * 30.0 - 3000.0, -2900.0)", "-inf"),
+        (&plain, "select(column + 40 <= row, s, -65504.0)", "-65504.0"),
+        (&plain, "select(column > row, -3.4028234e38, s)", "-inf"),
+        (&scaled, "select(column <= row, s, -1.0e9)", "-inf"),
+        (&scaled, "select(column <= row, s * 0.01 - 1.0e3, -1.0e3)", "-inf"),
+        (&natural, "select(column <= row, s, -1.0e9)", "-inf"),
+        (&natural, "select((column <= row) & (column < keys), s, -1.0e4)", "-inf"),
+        (&grouped, "select(column <= row, s, -1.0e4)", "-inf"),
+        // First iterations, of which the number is all that is left.
+        (&plain, "select(column > row - width, s, -1.0e30)", "-1.0e30"),
+        (&plain, "select((column > row - width) & (column <= row), s * scale, -1.0e9)", "-inf"),
+        (&plain, "select((column > row - width) & (column <= row), s * 30.0 - 3000.0, -2900.0)", "-inf"),
+        (&plain, "select((column > row - width) & (column <= row), s - 5000.0, -4990.0)", "-1.0e30"),
+        (&scaled, "select((column > row - width) & (column <= row), s, -1.0e9)", "-inf"),
+        (&natural, "select(row - column < width, s, -1.0e4)", "-inf"),
+    ] {
+        let text = text.replace("SCORES", scores).replace("LOW", low);
+        assert!(is_shorter_text(&text), "{text}");
+    }
+    // The number counts once more: first iterations stay.
+    let counted = plain.replace("l0 * alpha + reduce_sum(p, 1)", "l0 + reduce_sum(p, 1)");
+    let text = counted.replace("SCORES", "select(column > row - width, s, -1.0e9)").replace("LOW", "-inf");
+    assert!(!is_shorter_text(&text), "{text}");
 }
 
 /// What is added to an extreme and taken away again is in no difference, and makes what the extreme compares wrap around.

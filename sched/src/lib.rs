@@ -13,6 +13,7 @@
 //!     │ bounds_masks    masks of accesses are decided once for a tile
 //!     │ schedule        roles, rings, depths, deferral: a Schedule, data
 //!     │ broadcast_tile_info  scalars of a tile from memory: the producer finds them for all roles
+//!     │ tell_producer        scalars that threads find together: the consumers tell the producer
 //!     │ smem            where buffers and barriers lie in shared memory
 //!     ▼ expand_roles    role by role: control flow, slots, phases, barriers, descriptors
 //!     · setmaxnreg      registers of the roles, once the need of each is known
@@ -54,4 +55,6 @@ pub use rewrite::{
     do_bounds_masks, do_dead_code, do_dedup_mma, do_epilogue_roles, do_hoist_loads, do_merge_waits,
     do_operand_rings, do_share_rings, do_share_scratch, do_value_numbering,
 };
-pub use schedule::{declines_deferral, do_broadcast_tile_info, do_schedule, do_schedule_without, do_smem};
+pub use schedule::{
+    declines_deferral, do_broadcast_tile_info, do_schedule, do_schedule_without, do_smem, do_tell_producer,
+};

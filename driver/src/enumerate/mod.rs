@@ -9,8 +9,8 @@
 //!                        ├─ narrow weights ─────────────────────────► tiles x warpgroups x slices of a loop  converting.rs
 //!                        └─ else ───────────────────────────────────► chained products, extents of tiles     propose.rs, fitted.rs
 //!                                                                            │
-//!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the launch ─► neighbours ─► pdl?
-//!                                           (roughly, where it cannot be walked: rough.rs)     climb.rs,     pdl.rs
+//!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the launch ─► neighbours ─► turns? ─► pdl?
+//!                                           (roughly, where it cannot be walked: rough.rs)     climb.rs,     turns.rs, pdl.rs
 //!                                                                                              whole_rows.rs
 //! ```
 //!
@@ -33,6 +33,7 @@ mod propose;
 mod rough;
 mod tiling;
 mod told;
+mod turns;
 mod whole_rows;
 
 use crate::features::of_isel;
@@ -210,6 +211,7 @@ pub fn choose(
     chosen.unpacked = propose::narrow_arrays(kernel);
     chosen.unpacked.retain(|name| !search.grants.packs(name));
     if !search.exhaustive {
+        turns::answer_otherwise(kernel, &mut chosen, launch, target, options);
         pdl::overlap_launches(kernel, &mut chosen, launch, target, options, search);
     }
     chosen.elapsed = start.elapsed();

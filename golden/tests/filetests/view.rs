@@ -34,7 +34,7 @@ fn shows(pass: &str) -> Shows {
         "mapping_lints" => Shows::Made(|s| s.lints.iter().map(|r| format!("remark: {r}\n")).collect()),
         "lower" => Shows::Made(|s| s.program().to_string()),
         "modulo" => Shows::Changed(overlap),
-        "schedule" | "broadcast_tile_info" => Shows::Made(schedule),
+        "schedule" | "broadcast_tile_info" | "tell_producer" => Shows::Made(schedule),
         "smem" => Shows::Made(memory),
         "expand_roles" => Shows::Made(|s| s.scheduled().to_string()),
         "allocate" => Shows::Made(registers),

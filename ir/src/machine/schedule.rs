@@ -26,6 +26,8 @@ pub enum BufferKind {
     /// Stages of a ring. The producer fills them with scalars of a tile that come from memory, and all other roles read them.
     /// A program has one such buffer at most.
     TileInfo,
+    /// One stage of a ring. The consumers fill it with a scalar that they find together, and the producer reads it.
+    Decision,
     /// Slots used in turn. Threads fill them, each warp its own part, and tensor copies to global memory read them.
     Staging,
     /// One copy with barriers around it. Threads fill and read it; tensor cores may read it.
@@ -39,7 +41,13 @@ impl BufferKind {
     pub fn is_ring(self) -> bool {
         matches!(
             self,
-            Self::Ring | Self::Handoff | Self::Operand | Self::Helper | Self::NextTile | Self::TileInfo
+            Self::Ring
+                | Self::Handoff
+                | Self::Operand
+                | Self::Helper
+                | Self::NextTile
+                | Self::TileInfo
+                | Self::Decision
         )
     }
 }
@@ -153,6 +161,8 @@ pub enum RingFill {
     /// Stores of the producer for all other roles: scalars of a tile that come from memory. Barriers in shared memory hand its
     /// stages over.
     TileInfo,
+    /// A store of the consumers for the producer: a scalar that they find together. Barriers in shared memory hand it over.
+    Decision,
 }
 
 impl RingFill {
@@ -411,6 +421,8 @@ pub struct Schedule {
     pub before_wait: Option<Inst>,
     /// What the producer finds for all roles at the start of a tile's work.
     pub tile_info: TileInfo,
+    /// Scalars that the consumers find together and tell the producer, each by a ring of its own in the same order.
+    pub decisions: Vec<Value>,
     /// Loops that overlap with themselves.
     pub loops: Vec<LoopSchedule>,
     /// What was declined and why, for `explain`.

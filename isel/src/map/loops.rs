@@ -5,7 +5,8 @@
 //! ```
 
 use crate::tiles::has_products;
-use warplift_ir::tile::{Block, Inst, Kernel, Op};
+use rustc_hash::FxHashMap;
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
 
 /// Whether an instruction is a loop with products in its body.
 pub(super) fn is_loop_of_products(k: &Kernel, inst: Inst) -> bool {
@@ -26,4 +27,28 @@ pub(super) fn body(k: &Kernel, looped: Inst) -> Block {
 /// The block in which an instruction stands.
 pub(super) fn block_of(k: &Kernel, inst: Inst) -> Block {
     k.blocks.iter().find(|(_, b)| b.insts.contains(&inst)).map_or(k.entry, |(b, _)| b)
+}
+
+/// Appends copies of instructions to a block. What they make is `known` behind it.
+pub(super) fn copy(k: &mut Kernel, insts: &[Inst], to: Block, known: &mut FxHashMap<Value, Value>) {
+    for &inst in insts {
+        let mut blocks = Vec::new();
+        for from in k.insts[inst].blocks.clone() {
+            let inner = k.blocks.push(Default::default());
+            for param in k.blocks[from].params.clone() {
+                let made = k.append_param(inner, k.ty(param));
+                known.insert(param, made);
+            }
+            let all = k.blocks[from].insts.clone();
+            copy(k, &all, inner, known);
+            blocks.push(inner);
+        }
+        let args: Vec<Value> = k.args(inst).iter().map(|a| *known.get(a).unwrap_or(a)).collect();
+        let results = k.results(inst).to_vec();
+        let types: Vec<Type> = results.iter().map(|&r| k.ty(r)).collect();
+        let (op, loc) = (k.insts[inst].op.clone(), k.insts[inst].loc);
+        let made = k.append_inst(to, op, &args, &types, &blocks, loc);
+        k.attrs[made] = k.attrs[inst].clone();
+        known.extend(results.into_iter().zip(k.results(made).to_vec()));
+    }
 }

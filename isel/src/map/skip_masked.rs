@@ -13,6 +13,8 @@
 //! scores are positive, that indices do not wrap around, and, where maxima start at -inf, that each row sees something in the
 //! first iteration. If not, the loop runs as it is written.
 //!
+//! A mask's number that is finite leaves nothing either where maxima turn out to be far above it: `far`.
+//!
 //! Sides of comparisons that are extremes or magnitudes are taken apart (`spread`).
 //!
 //! A branch whose other side only hands the carried values on is asked in the same way.
@@ -21,9 +23,11 @@
 
 mod bounds;
 mod edge;
+mod far;
 mod iteration;
 mod known;
 mod least;
+mod rescaled;
 mod spread;
 
 use super::drop_unused::do_drop_unused;
@@ -31,6 +35,7 @@ use super::loops::{body, carried};
 use crate::feature::Ways;
 use crate::tiles::{constant, program_order, written};
 use edge::{Asked, Case, Edge, Side};
+use far::{Far, shorten_if_far};
 use iteration::Iteration;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
@@ -47,7 +52,11 @@ pub fn do_skip_masked(k: &mut Kernel, ways: Ways) -> bool {
     for looped in loops {
         let skips = skips(k, looped);
         changed |= !skips.is_empty();
-        skips.into_iter().for_each(|skip| bounds::shorten(k, looped, &skip));
+        let (sure, far): (Vec<Skip>, Vec<Skip>) = skips.into_iter().partition(|s| s.far.is_empty());
+        sure.iter().for_each(|skip| bounds::shorten(k, looped, skip));
+        if !far.is_empty() {
+            shorten_if_far(k, looped, &far);
+        }
     }
     if changed {
         do_drop_unused(k);
@@ -66,6 +75,8 @@ struct Skip {
     positive: Vec<Value>,
     /// What each row must see in the first iteration, if anything.
     seen: Vec<Edge>,
+    /// What must turn out to hold of maxima.
+    far: Vec<Far>,
 }
 
 /// Whether a loop may be shorter: it only computes what it carries.
@@ -115,10 +126,15 @@ fn skips(k: &Kernel, looped: Inst) -> Vec<Skip> {
     found
 }
 
-/// The iterations in which these comparisons have one result, if the loop need not run them. A large negative number is no minus
-/// infinity: it leaves something where rows see nothing else, or where factors are small, unless the powers are zeroed too.
+/// The iterations in which these comparisons have one result, if the loop need not run them.
 fn skip(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Option<Skip> {
-    let results: Vec<(Value, bool)> = held.iter().map(|&(i, truth, _)| (k.result(i), truth)).collect();
+    exact(k, looped, asked, held).or_else(|| far(k, looped, held))
+}
+
+/// A skip that depends on nothing that the loop finds. A large negative number is no minus infinity: it leaves something where rows
+/// see nothing else, or where factors are small, unless the powers are zeroed too.
+fn exact(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Option<Skip> {
+    let results = results(k, held);
     let side = held.first()?.2.side;
     let own = body(k, looped);
     let starts = &k.args(looped)[3..];
@@ -135,7 +151,29 @@ fn skip(k: &Kernel, looped: Inst, asked: &mut Asked<'_>, held: &[Held]) -> Optio
             (stays.then_some(later)?, seen)
         }
     };
+    Some(Skip { seen, ..left_out(held, iteration) })
+}
+
+/// A skip in a loop whose maxima turn out to be far above the mask's number.
+fn far(k: &Kernel, looped: Inst, held: &[Held]) -> Option<Skip> {
+    let under = |results: &[(Value, bool)]| Iteration::new(k, body(k, looped), results).with_far_masks();
+    let mut later = under(&results(k, held));
+    let stays = later.changes_nothing(None);
+    let far = later.take_far();
+    if !stays || far.is_empty() || held.first()?.2.side == Side::Front && !under(&[]).is_rescaled(&far) {
+        return None;
+    }
+    Some(Skip { far, ..left_out(held, later) })
+}
+
+fn results(k: &Kernel, held: &[Held]) -> Vec<(Value, bool)> {
+    held.iter().map(|&(i, truth, _)| (k.result(i), truth)).collect()
+}
+
+/// What an iteration under these results asks for.
+fn left_out(held: &[Held], iteration: Iteration<'_>) -> Skip {
     let all = |of: fn(&Case) -> &Vec<Edge>| held.iter().flat_map(|(_, _, c)| of(c)).cloned().collect();
+    let side = held.first().map_or(Side::Back, |h| h.2.side);
     let (edges, narrow) = (all(|c| &c.edges), all(|c| &c.narrow));
-    Some(Skip { side, edges, narrow, positive: iteration.into_positive(), seen })
+    Skip { side, edges, narrow, positive: iteration.into_positive(), seen: Vec::new(), far: Vec::new() }
 }

@@ -18,6 +18,7 @@
 use super::MapContext;
 use super::cursor::{Cursor, I32};
 use super::fold_grid::do_fold_grid;
+use super::loops::copy;
 use super::mma_variant::consumers;
 use super::work_items::{MAX_PARTS, Places, WorkItem, section_of_tile, slice_of_tile};
 use crate::facts::launch_expr;
@@ -533,30 +534,6 @@ fn divide(k: &Kernel, behind: Vec<Inst>, sums: &[Value]) -> (Vec<Inst>, Vec<Inst
         }
     }
     (outside, ending, end)
-}
-
-/// Appends copies of instructions to a block. What they make is `known` behind it.
-fn copy(k: &mut Kernel, insts: &[Inst], to: Block, known: &mut FxHashMap<Value, Value>) {
-    for &inst in insts {
-        let mut blocks = Vec::new();
-        for from in k.insts[inst].blocks.clone() {
-            let inner = k.blocks.push(Default::default());
-            for param in k.blocks[from].params.clone() {
-                let made = k.append_param(inner, k.ty(param));
-                known.insert(param, made);
-            }
-            let all = k.blocks[from].insts.clone();
-            copy(k, &all, inner, known);
-            blocks.push(inner);
-        }
-        let args: Vec<Value> = k.args(inst).iter().map(|a| *known.get(a).unwrap_or(a)).collect();
-        let results = k.results(inst).to_vec();
-        let types: Vec<Type> = results.iter().map(|&r| k.ty(r)).collect();
-        let (op, loc) = (k.insts[inst].op.clone(), k.insts[inst].loc);
-        let made = k.append_inst(to, op, &args, &types, &blocks, loc);
-        k.attrs[made] = k.attrs[inst].clone();
-        known.extend(results.into_iter().zip(k.results(made).to_vec()));
-    }
 }
 
 /// Replaces values in a block and in those inside it.

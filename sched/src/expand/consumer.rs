@@ -150,7 +150,11 @@ impl<'a> Expand<'_, 'a> {
                 // No await names the stages of these.
                 (
                     false,
-                    RingFill::Operand | RingFill::NextTile | RingFill::NextTileByThreads | RingFill::TileInfo,
+                    RingFill::Operand
+                    | RingFill::NextTile
+                    | RingFill::NextTileByThreads
+                    | RingFill::TileInfo
+                    | RingFill::Decision,
                 ) => {}
             }
         }

@@ -16,6 +16,7 @@ mod blocks;
 mod consumer;
 mod control;
 mod cp_async;
+mod decision;
 mod deferred;
 mod footprints;
 mod global;
@@ -117,9 +118,11 @@ fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> F
     let draws = |inst: &Inst| role == RoleKind::Producer && draws_tiles(func, *inst);
     let roots = func.insts.keys().filter(draws).chain(effects_of(func, &s.roles, |r| r == role));
     let roots = roots.map(Node::Inst);
+    let decisions: FxHashSet<Node> = s.decisions.iter().map(|&v| node_of(func, v)).collect();
     let told: FxHashSet<Node> = s.tile_info.values.iter().map(|&v| node_of(func, v)).collect();
     match role {
-        RoleKind::Producer => graph.slice_up_to(roots.chain(told), &FxHashSet::default()),
+        RoleKind::Producer => graph.slice_up_to(roots.chain(told), &decisions),
+        RoleKind::Consumer => graph.slice_up_to(roots.chain(decisions), &told),
         _ => graph.slice_up_to(roots, &told),
     }
 }

@@ -94,7 +94,7 @@ impl<'a> Expand<'_, 'a> {
 
     /// Expands one instruction for the producer.
     pub fn produce(&mut self, _block: Block, inst: Inst) -> Result<()> {
-        if self.hears_tile_info(inst) || !self.keeps(inst) {
+        if self.hears_tile_info(inst) || !self.keeps(inst) || self.hears_decision(inst) {
             return Ok(());
         }
         self.produce_kept(inst)?;
@@ -144,9 +144,11 @@ impl<'a> Expand<'_, 'a> {
     /// step through the copies: behind a branch, 32 copies of 2 KB are issued so fast that a row of 64 KB takes longer
     /// (measured).
     pub fn filler(&mut self) -> Option<Guard> {
-        if self.given.schedule.producer {
-            return None;
-        }
+        (!self.given.schedule.producer).then(|| self.first_thread())
+    }
+
+    /// The elected thread of a team's first warp.
+    pub fn first_thread(&mut self) -> Guard {
         let pred = match self.own.first {
             Some(p) => p,
             None => {
@@ -167,6 +169,6 @@ impl<'a> Expand<'_, 'a> {
                 p
             }
         };
-        Some(Guard { pred, negated: false })
+        Guard { pred, negated: false }
     }
 }

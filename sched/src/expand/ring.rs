@@ -27,7 +27,7 @@ impl Expand<'_, '_> {
     /// Whether this role fills a ring. A filler waits for empty stages, and signals that they are full.
     fn is_filler(&self, ring: Ring) -> bool {
         match self.given.schedule.rings[ring].fill {
-            RingFill::Handoff => self.who.role == RoleKind::Consumer,
+            RingFill::Handoff | RingFill::Decision => self.who.role == RoleKind::Consumer,
             // Who stores has another place in the ring: see `operand`.
             RingFill::Operand => false,
             RingFill::Helper => self.who.role == RoleKind::Helper,

@@ -162,6 +162,7 @@ impl<'p, 'a> Expand<'p, 'a> {
                 RoleKind::Producer | RoleKind::EpilogueLoad => self.produce(block, inst)?,
                 RoleKind::Consumer | RoleKind::Epilogue | RoleKind::Helper => self.consume(block, inst)?,
             }
+            self.tells_decision(inst);
             for &ring in stored.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
                 self.hand_over(ring);
             }

@@ -96,6 +96,8 @@ fn arrivals(program: &Program<'_>, launch: &LaunchInfo, s: &Schedule, ring: &Rin
             let others: u32 = others.map(|r| super::copying_warps(program, r)).sum();
             program.computing_warps() / program.teams + others
         }
+        // One thread reads what all consumers have found.
+        (false, RingFill::Decision) => 1,
         _ => program.warps * if ring.cluster { launch.cluster } else { 1 },
     }
 }

@@ -94,7 +94,7 @@ impl Expand<'_, '_> {
                     self.memory.seen.scratch[buffer].unfenced = true;
                 }
             }
-            BufferKind::NextTile | BufferKind::TileInfo => {}
+            BufferKind::NextTile | BufferKind::TileInfo | BufferKind::Decision => {}
             BufferKind::Operand => self.ring_of(buffer).into_iter().for_each(|r| self.open_store(r)),
             BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper => {
                 if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handoff(r)) {

@@ -55,7 +55,7 @@ pub fn do_dedup_mma<'a>(mut program: Program<'a>, graph: &mut Graph, disabled: &
 fn has_room(program: &Program<'_>, graph: &Graph) -> bool {
     let products = program.func.insts.values().any(|d| d.op == Opcode::MmaSync);
     let alone = products && program.teams == 1 && program.blocks == 1 && program.launch.cluster == 1;
-    let produced = || matches!(copying(program, graph), Copying::Producer(loads) if !loads.is_empty());
+    let produced = || matches!(copying(program, graph), Copying::Producer { loads, .. } if !loads.is_empty());
     alone && !program.deferred && !program.epilogue_warps && produced()
 }
 

@@ -130,7 +130,7 @@ impl Room {
         if program.launch.resident > 1 {
             return Self { who: "consumers", registers: 0 };
         }
-        let producer = matches!(copying(program, graph), Copying::Producer(_));
+        let producer = matches!(copying(program, graph), Copying::Producer { .. });
         let (high, ..) = budgets(warps, producer, target);
         let deferred = if program.deferred { widest_sums(func, tiles) } else { 0 };
         let taken = SCALAR_REGISTERS + most_alive(func, tiles) + deferred;

@@ -48,7 +48,7 @@ pub fn do_merge_waits<'a>(
         return Ok(program);
     }
     require_rows(&program.func, target)?;
-    let produced = matches!(copying(&program, graph), Copying::Producer(_));
+    let produced = matches!(copying(&program, graph), Copying::Producer { .. });
     let ahead = produced && !disabled.contains(&Feature::WarpSpecialization);
     for block in program.func.blocks.keys().collect::<Vec<_>>() {
         let cost = Cost::of(&program, block, target, ahead);

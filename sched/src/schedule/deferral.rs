@@ -1,7 +1,8 @@
 //! The deferred epilogue: the results of a tile are stored under the next tile's main loop, if nothing prevents it.
 
 use crate::analysis::{
-    Graph, SCALAR_REGISTERS, budgets, global_access, is_product, order_of, tile_loop, touched, yields,
+    Copying, Graph, SCALAR_REGISTERS, budgets, copying, global_access, is_product, order_of, tile_loop,
+    touched, yields,
 };
 use crate::rewrite::array_of;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -52,6 +53,9 @@ pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) ->
     };
     if rest.iter().any(scratch) {
         return Err("results are exchanged between threads on their way".to_owned());
+    }
+    if matches!(copying(program, graph), Copying::Producer { decisions, .. } if !decisions.is_empty()) {
+        return Err("the producer waits for what threads find behind the main loop".to_owned());
     }
     if graph.conflicts_in_global(func) {
         return Err("what is stored is read as well".to_owned());

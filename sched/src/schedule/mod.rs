@@ -13,6 +13,7 @@ mod roles;
 mod smem;
 mod stage;
 mod staging;
+mod tell_producer;
 mod wgmma_pipelining;
 
 pub use broadcast_tile_info::do_broadcast_tile_info;
@@ -25,6 +26,7 @@ pub(crate) use smem::OPENED_AHEAD;
 pub use smem::do_smem;
 pub(crate) use stage::{ends_with_its_loop, fills_first, fills_last, keeps_last, last_store, stage_end};
 pub(crate) use staging::staging_sites;
+pub use tell_producer::do_tell_producer;
 
 use self::deferral::deferral;
 use self::helper::{do_helper, helper_rings};

@@ -35,6 +35,9 @@ pub(crate) fn do_pdl(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
             Err("tiles are drawn from a counter, from which the grid before this one may still draw"
                 .to_owned())
         }
+        None if !s.decisions.is_empty() => {
+            Err("the producer waits for what threads find together".to_owned())
+        }
         None => first_loop(program, s, &before_wait),
     };
     match looped {

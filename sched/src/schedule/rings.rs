@@ -141,6 +141,12 @@ pub(crate) fn tile_ring(program: &Program<'_>, buffer: Buffer, fill: RingFill) -
     RingData { least: 2, wish: Some(2), ..handed_on(program, buffer, fill, body) }
 }
 
+/// The ring by which consumers tell the producer a scalar, where it is found.
+pub(crate) fn told_ring(program: &Program<'_>, buffer: Buffer, found: Inst) -> RingData {
+    let home = program.func.block_of(found);
+    RingData { wish: Some(1), threads_read: false, ..handed_on(program, buffer, RingFill::Decision, home) }
+}
+
 /// The ring by which one role hands values over to another, in the block that loads them.
 pub(crate) fn handoff_ring(
     program: &Program<'_>,

@@ -17,7 +17,8 @@ pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
         // No stage is filled twice, so nobody could fill one ahead of time.
         Copying::Once => {}
         Copying::ByThreads(inst) => s.remarks.push(by_threads(program, inst)),
-        Copying::Producer(loads) => {
+        Copying::Producer { loads, decisions } => {
+            s.decisions = decisions;
             s.producer = !loads.is_empty();
             loads.into_iter().for_each(|inst| s.roles[inst] = RoleKind::Producer);
         }

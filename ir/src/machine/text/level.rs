@@ -39,6 +39,7 @@ variants!(BufferKind {
     Helper "helper",
     NextTile "next_tile",
     TileInfo "tile_info",
+    Decision "decision",
     Staging "staging",
     Scratch "scratch",
     Array "array",

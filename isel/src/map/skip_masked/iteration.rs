@@ -8,6 +8,7 @@
 //!
 //! What the iteration loads and multiplies is taken to be finite, see "Masks" in the language.
 
+use super::far::Far;
 use super::known::{Known, Sum};
 use super::least::is_at_least;
 use crate::tiles::constant;
@@ -20,25 +21,29 @@ use warplift_ir::types::Elem;
 const DEPTH: u32 = 32;
 
 /// What an atom of a sum is.
-enum Atom {
+pub(super) enum Atom {
     /// Each element of a value.
     Value(Value),
     /// Another atom, repeated or turned by an operation of this text.
     Shaped(usize, String),
     /// Two to the power of a sum.
     Power(Sum),
+    /// A large negative number of a mask, which is taken to be far below the maxima.
+    Mask(f64),
 }
 
 /// An iteration.
 pub(super) struct Iteration<'k> {
-    k: &'k Kernel,
-    body: Block,
-    atoms: Vec<Atom>,
+    pub k: &'k Kernel,
+    pub body: Block,
+    pub atoms: Vec<Atom>,
     known: FxHashMap<Value, Known>,
     /// Rows may be in either of two states: reductions must give the same in both.
     other: Option<FxHashMap<Value, Known>>,
     /// Scalars before the loop that must be greater than zero.
-    positive: Vec<Value>,
+    pub positive: Vec<Value>,
+    /// What must hold of maxima, if large negative numbers are masks.
+    pub far: Option<Vec<Far>>,
     depth: u32,
 }
 
@@ -46,7 +51,7 @@ impl<'k> Iteration<'k> {
     /// An iteration in which these comparisons have these results.
     pub fn new(k: &'k Kernel, body: Block, held: &[(Value, bool)]) -> Self {
         let known = held.iter().map(|&(v, truth)| (v, Known::Truth(truth))).collect();
-        Self { k, body, atoms: Vec::new(), known, other: None, positive: Vec::new(), depth: 0 }
+        Self { k, body, atoms: Vec::new(), known, other: None, positive: Vec::new(), far: None, depth: 0 }
     }
 
     /// Requires reductions to give what they give in another state.
@@ -59,14 +64,19 @@ impl<'k> Iteration<'k> {
     /// Whether it leaves its carried values as they are: finite, or where the loop starts them.
     pub fn changes_nothing(&mut self, starts: Option<&[Value]>) -> bool {
         let params = self.k.blocks[self.body].params[1..].to_vec();
-        for (n, &param) in params.iter().enumerate() {
+        self.run_from(starts);
+        let yields = self.k.yields(self.body).to_vec();
+        params.iter().zip(yields).all(|(p, y)| self.of(*p).equals(&self.of(y)))
+    }
+
+    /// Runs it on carried values that are finite, or where the loop starts them.
+    pub fn run_from(&mut self, starts: Option<&[Value]>) {
+        for (n, param) in self.k.blocks[self.body].params[1..].iter().copied().enumerate() {
             let start = starts.map_or(Known::Nothing, |s| self.of(s[n]));
             let state = if matches!(start, Known::Nothing) { self.fresh(param) } else { start };
             self.known.insert(param, state);
         }
         self.run(self.body);
-        let yields = self.k.yields(self.body).to_vec();
-        params.iter().zip(yields).all(|(p, y)| self.of(*p).equals(&self.of(y)))
     }
 
     /// Scalars that must be greater than zero for it.
@@ -105,7 +115,7 @@ impl<'k> Iteration<'k> {
     }
 
     /// What is known of a value.
-    fn of(&mut self, v: Value) -> Known {
+    pub fn of(&mut self, v: Value) -> Known {
         if let Some(known) = self.known.get(&v) {
             return known.clone();
         }
@@ -124,8 +134,14 @@ impl<'k> Iteration<'k> {
     }
 
     /// A number of the text.
-    fn number(&self, c: f64) -> Known {
-        if c == f64::NEG_INFINITY { Known::Infinite(true) } else { Known::number(c) }
+    fn number(&mut self, c: f64) -> Known {
+        match c {
+            f64::NEG_INFINITY => Known::Infinite(true),
+            _ if self.is_mask(c) => {
+                Known::Finite(self.atom(|a| matches!(a, Atom::Mask(n) if *n == c), Atom::Mask(c)))
+            }
+            _ => Known::number(c),
+        }
     }
 
     fn is_elementwise(&self, inst: Inst) -> bool {
@@ -171,6 +187,9 @@ impl<'k> Iteration<'k> {
             (Op::Select, [c, x, y]) => self.choice(c, x.clone(), y.clone(), result),
             (Op::Cast, [x]) => self.cast(x, k.args(inst)[0], result),
             (Op::Mma { .. }, [x, a, b]) if a.is_zero() || b.is_zero() => x.clone(),
+            (Op::Mma { .. }, [x, Known::Finite(_), Known::Finite(_)]) if self.far.is_some() => {
+                x.plus(&self.fresh(result), 1.0)
+            }
             (Op::Reduce(op, _), [x]) => self.reduced(*op, x, k.args(inst)[0], result),
             (op @ (Op::Broadcast | Op::Reshape | Op::Trans(_) | Op::ExpandDims(_)), [x]) => {
                 self.shaped(x, format!("{op:?} {:?}", k.ty(result)), k.args(inst)[0])
@@ -214,6 +233,7 @@ impl<'k> Iteration<'k> {
 
     fn power(&mut self, of: Sum) -> Known {
         match of.as_number() {
+            None if self.is_far(&of) => Known::number(0.0),
             Some(c) => Known::number(c.exp2()),
             None => {
                 let same = |a: &Atom| matches!(a, Atom::Power(p) if p.plus(&of, -1.0).is_zero());
@@ -271,6 +291,8 @@ impl<'k> Iteration<'k> {
             (_, y) if least(y) && !matches!(x, Known::Nothing) => x.clone(),
             (x, _) if least(x) && !matches!(y, Known::Nothing) => y.clone(),
             (x, y) if x.equals(y) => x.clone(),
+            (Known::Finite(a), Known::Finite(b)) if greatest && self.is_above(a, b) => x.clone(),
+            (Known::Finite(a), Known::Finite(b)) if greatest && self.is_above(b, a) => y.clone(),
             (Known::Finite(_), Known::Finite(_)) => match (x.as_number(), y.as_number()) {
                 (Some(a), Some(b)) => Known::number(if greatest { a.max(b) } else { a.min(b) }),
                 (None, Some(b)) if greatest && self.is_at_least(x, b) => x.clone(),
@@ -305,19 +327,28 @@ impl<'k> Iteration<'k> {
     /// Infinity times a product of scalars, which must be positive.
     fn signed(&mut self, x: &Known, by: &Sum) -> Known {
         let (Known::Infinite(negative), Some((atoms, c))) = (x, by.product()) else { return Known::Nothing };
+        let Some(scalars) = self.scalars(atoms) else { return Known::Nothing };
+        self.must_be_positive(&scalars);
+        Known::Infinite(*negative != (c < 0.0))
+    }
+
+    /// The scalars before the loop that these atoms are.
+    pub fn scalars(&self, atoms: &[usize]) -> Option<Vec<Value>> {
         let scalar = |&a: &usize| match self.atoms[a] {
             Atom::Value(v) if self.k.ty(v) == Type::Scalar(Elem::F32) && self.is_outside(v) => Some(v),
             _ => None,
         };
-        let Some(scalars) = atoms.iter().map(scalar).collect::<Option<Vec<Value>>>() else {
-            return Known::Nothing;
-        };
-        for v in scalars {
+        let mut all: Vec<Value> = atoms.iter().map(scalar).collect::<Option<_>>()?;
+        all.sort_unstable();
+        Some(all)
+    }
+
+    pub fn must_be_positive(&mut self, scalars: &[Value]) {
+        for &v in scalars {
             if !self.positive.contains(&v) {
                 self.positive.push(v);
             }
         }
-        Known::Infinite(*negative != (c < 0.0))
     }
 
     /// Whether a value is made before the loop.
@@ -355,7 +386,7 @@ impl<'k> Iteration<'k> {
     fn reduced(&mut self, op: ReduceOp, x: &Known, arg: Value, result: Value) -> Known {
         let alike = self.other.as_ref().is_none_or(|o| o.get(&arg).is_some_and(|o| o.equals(x)));
         match (op, x) {
-            (ReduceOp::Max | ReduceOp::Min, x) if alike && x.is_constant() => x.clone(),
+            (ReduceOp::Max | ReduceOp::Min, x) if alike && (x.is_constant() || self.is_level(x)) => x.clone(),
             (ReduceOp::Sum, x) if alike && x.is_zero() => x.clone(),
             (_, Known::Finite(_)) => self.fresh(result),
             _ => Known::Nothing,
@@ -375,7 +406,7 @@ impl<'k> Iteration<'k> {
     /// An atom, repeated or turned. Scalars are the same everywhere.
     fn shape_atom(&mut self, a: usize, how: &str) -> usize {
         let is_scalar = matches!(self.atoms[a], Atom::Value(v) if self.k.ty(v).shape().is_none());
-        if is_scalar {
+        if is_scalar || matches!(self.atoms[a], Atom::Mask(_)) {
             return a;
         }
         let is = |other: &Atom| matches!(other, Atom::Shaped(b, h) if *b == a && h == how);

@@ -69,7 +69,7 @@ impl Known {
 }
 
 /// Coefficients within this part of both are equal: a factor on the way is rounded to f32.
-const ROUNDED: f64 = 6e-8;
+pub(super) const ROUNDED: f64 = 6e-8;
 /// The most products of a sum.
 const PRODUCTS: usize = 16;
 
@@ -125,6 +125,18 @@ impl Sum {
         }
         all.retain(|(_, c)| *c != 0.0);
         Self(all)
+    }
+
+    /// The atoms and coefficients of its products.
+    pub fn products(&self) -> impl Iterator<Item = (&[usize], f64)> {
+        self.0.iter().map(|(atoms, c)| (atoms.as_slice(), *c))
+    }
+
+    /// The products that hold an atom of a kind, and the others.
+    pub fn parted(&self, is: impl Fn(usize) -> bool) -> (Self, Self) {
+        let holds = |(atoms, _): &(Vec<usize>, f64)| atoms.iter().any(|&a| is(a));
+        let (some, others) = self.0.iter().cloned().partition(holds);
+        (Self(some), Self(others))
     }
 
     /// The product of both; `None` if it is too long.
