@@ -102,9 +102,10 @@ pub fn depends_on_place(kernel: &Kernel) -> bool {
 
 /// The dimensions of the grid from whose block indices a branch, the bounds of a loop or another value may follow.
 fn deciding_dims(kernel: &Kernel, others: &[Value]) -> [bool; 3] {
-    let controls = kernel.insts.keys().flat_map(|inst| controls_of(kernel, inst));
+    let controls = kernel.insts.keys().flat_map(|inst| controls_of(kernel, inst)).copied();
+    let controls = controls.filter(|&v| !is_found(kernel, v)).chain(others.iter().copied());
     let mut dims = [false; 3];
-    for inst in behind(kernel, controls.chain(others).copied().collect()) {
+    for inst in behind(kernel, controls.collect()) {
         match kernel.insts[inst].op {
             Op::BlockIndex(d) => dims[usize::from(d)] = true,
             Op::ProgramId => dims[0] = true,
@@ -122,6 +123,11 @@ pub(super) fn controls_of(kernel: &Kernel, inst: Inst) -> &[Value] {
         Op::While => kernel.insts[inst].blocks.first().map_or(&[], |&b| &kernel.yields(b)[..1]),
         _ => &[],
     }
+}
+
+/// Whether a value follows from products: blocks find it, and no place tells it.
+fn is_found(kernel: &Kernel, v: Value) -> bool {
+    behind(kernel, vec![v]).into_iter().any(|inst| matches!(kernel.insts[inst].op, Op::Mma { .. }))
 }
 
 /// All instructions that the values `left` depend on; of branches and loops those that give their results too. What a loop
@@ -310,6 +316,19 @@ mod tests {
             x = load ga[j, 0] : f16[64, 64] z = full 0.0 : f32[64, 64] for t in 0..i + 1 { y = mma z, x, x } }";
         let found = products_of(text, false);
         assert_eq!(found, Some(BlockWork::Each([1.0, 2.0, 3.0, 4.0].repeat(16000))));
+    }
+
+    #[test]
+    fn what_products_decide_says_nothing_of_places() {
+        for (high, depends) in [("3", false), ("i", true)] {
+            let text = format!(
+                "kernel k(a: ptr<f16>, n: i32) {{ grid 4 ga = view a : f16[256, 64] i = block_index
+                x = load ga[i*64, 0] : f16[64, 64] z = full 0.0 : f32[64, 64] y = mma z, x, x
+                if reduce_max(reduce_max(y, 1), 0) > 0.0 {{ w = mma z, x, x }} for t in 0..{high} {{ v = mma z, x, x }} }}"
+            );
+            let kernel = parse_file(&text, "").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
+            assert_eq!(depends_on_place(&kernel), depends, "{high}");
+        }
     }
 
     /// The same with `p` given.

@@ -27,6 +27,7 @@ mod far;
 mod iteration;
 mod known;
 mod least;
+mod level;
 mod rescaled;
 mod spread;
 
@@ -35,8 +36,9 @@ use super::loops::{body, carried};
 use crate::feature::Ways;
 use crate::tiles::{constant, program_order, written};
 use edge::{Asked, Case, Edge, Side};
-use far::{Far, shorten_if_far};
+use far::shorten_if_far;
 use iteration::Iteration;
+use level::Far;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;

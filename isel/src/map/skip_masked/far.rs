@@ -15,7 +15,8 @@
 use super::Skip;
 use super::bounds::shorten;
 use super::iteration::{Atom, Iteration};
-use super::known::{Known, ROUNDED, Sum};
+use super::known::{Known, Sum};
+use super::level::{Far, Level};
 use crate::map::cursor::Cursor;
 use crate::map::loops::{body, copy};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -29,38 +30,6 @@ const ZERO: f64 = 160.0;
 /// The part of the mask's number above which a maximum must be.
 const PART: f64 = 0.5;
 const TRUTH: Type = Type::Scalar(Elem::Bool);
-
-/// A product of a number and of scalars before the loop.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Level {
-    pub number: f64,
-    pub scalars: Vec<Value>,
-}
-
-impl Level {
-    /// Whether both are the same product, as far as f32 tells.
-    pub fn is(&self, other: &Self) -> bool {
-        (self.number - other.number).abs() <= ROUNDED * self.number.abs() && self.scalars == other.scalars
-    }
-}
-
-/// What a maximum that the loop carries must be, so that a mask's number leaves nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Far {
-    /// The mask's number, times scalars.
-    mask: Level,
-    /// The maximum, as the loop's parameter.
-    maximum: Value,
-    /// Its factor in an exponent from which the mask's level is far. `None`: it is only greater.
-    factor: Option<Level>,
-}
-
-impl Far {
-    /// Whether its exponent, if any, has a factor.
-    pub fn has(&self, factor: &Level) -> bool {
-        self.factor.as_ref().is_none_or(|own| own.is(factor))
-    }
-}
 
 impl Iteration<'_> {
     /// Takes large negative numbers for masks that maxima are far above.

@@ -8,9 +8,9 @@
 //!
 //! What the iteration loads and multiplies is taken to be finite, see "Masks" in the language.
 
-use super::far::Far;
 use super::known::{Known, Sum};
 use super::least::is_at_least;
+use super::level::Far;
 use crate::tiles::constant;
 use rustc_hash::FxHashMap;
 use std::f64::consts::{LN_2, LOG2_E};

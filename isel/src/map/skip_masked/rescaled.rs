@@ -9,9 +9,9 @@
 //!
 //! So iterations in front, of which a mask's number is all that is left, may go where the last maxima are far above it.
 
-use super::far::{Far, Level};
 use super::iteration::{Atom, Iteration};
 use super::known::{Known, Sum};
+use super::level::{Far, Level};
 use warplift_ir::tile::UnOp::{Exp, Exp2};
 use warplift_ir::tile::{Op, ReduceOp, Value};
 
