@@ -162,7 +162,7 @@ fn far(k: &Kernel, looped: Inst, held: &[Held]) -> Option<Skip> {
     let mut later = under(&results(k, held));
     let stays = later.changes_nothing(None);
     let far = later.take_far();
-    if !stays || far.is_empty() || held.first()?.2.side == Side::Front && !under(&[]).is_rescaled(&far) {
+    if !stays || far.is_empty() || held.first()?.2.side == Side::Front && !under(&[]).rescales(&far) {
         return None;
     }
     Some(Skip { far, ..left_out(held, later) })

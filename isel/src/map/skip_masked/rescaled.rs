@@ -18,7 +18,7 @@ use warplift_ir::tile::{Op, ReduceOp, Value};
 impl Iteration<'_> {
     /// Whether all that the loop carries are maxima and sums that are scaled so, with the factor of the exponents by which
     /// masks are far.
-    pub fn is_rescaled(mut self, far: &[Far]) -> bool {
+    pub fn rescales(mut self, far: &[Far]) -> bool {
         let params = self.k.blocks[self.body].params[1..].to_vec();
         self.run_from(None);
         let yields = self.k.yields(self.body).to_vec();
