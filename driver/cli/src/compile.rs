@@ -268,6 +268,8 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     let (mapping, compiled) = compile_for(&source, &Options::default(), tools)?;
     for sizes in &given {
         takes(&source.kernel, &compiled.manifest, sizes)?;
+        // What memory says of extents is no mistake: the prediction tells what is missing.
+        Problem::open(&source.kernel, &mapping, sizes.clone()).map_err(|e| user(format!("{sizes}: {e}")))?;
     }
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");

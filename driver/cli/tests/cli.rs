@@ -352,10 +352,11 @@ fn mistakes_come_before_work() {
     let twice = file(&none, "twice", "axpy n=5\naxpy n=5\n");
     let unread = file(&none, "unread", "axpy n=5\naxpy n=q\n");
     let bare = file(&none, "own.tile", &include_str!("../../kernels/axpy.tile").replace(" axpy", " own"));
-    let table: [(&[&str], &str); 15] = [
+    let table: [(&[&str], &str); 16] = [
         (&["explain", "gemm", "--size", "m=-1"], "`m` = -1 must be in 0"),
         (&["explain", "gemm", "--size", "129x129x8"], "`n` = 129"),
         (&["explain", "gemm", "--size", "q=1"], "no size `q`"),
+        (&["explain", "gemm", "--size", "m=2000000000,n=8,k=64"], "a view spans 128000000000 elements"),
         (&["sim", "gemm", "--size", "128x129x8"], "`n` = 129"),
         (&["run", "gemm", "--mapping", "auto", "--size", "1x2"], "sizes m x n x k, found 2"),
         (&["run", "gemm", "--size", "m=1,n=8,m=2"], "`m` is given twice"),

@@ -134,8 +134,9 @@ fn span(kernel: &Kernel, view: Inst, strided: bool, sizes: &Sizes) -> Result<u64
     let last = extents.iter().zip(&strides).map(|(&e, &s)| i128::from(e - 1) * i128::from(s)).sum::<i128>();
     let span = u64::try_from(last + 1).ok().filter(|s| *s <= MAX_ELEMENTS);
     span.ok_or_else(|| {
+        let line = kernel.insts[view].loc.line;
         ProblemError::Operands(format!(
-            "a view spans {} elements, at most {MAX_ELEMENTS} are possible",
+            "line {line}: with these sizes a view spans {} elements, and {MAX_ELEMENTS} at most are possible: take smaller sizes",
             last + 1
         ))
     })
