@@ -14,9 +14,10 @@
 
 use super::beside::{Beside, Work};
 use super::extents::{Asked, Tried};
-use super::lines::rows_begin;
+use super::lines::{rows_begin, rows_end, rows_outside};
 use super::propose::{ACCUMULATORS, Anchor, PART, from_a_counter, mapping};
 use super::rough::{ROWS, oriented, second, slowdown, slowed};
+use super::sharing::{groups_share, warps_share};
 use crate::predict::Launch;
 use crate::predict::neighbours::{l2_cycles, overlapped};
 use crate::problem::{operand_bits, operands, traffic};
@@ -27,8 +28,6 @@ use warplift_isel::map::{can_split_k, can_stream_k};
 /// Bytes of a row of operands that one instruction multiplies, and of a row of a swizzled box.
 const STEP: i64 = 32;
 const BOX: i64 = 128;
-/// Columns of an instruction of a warpgroup at most.
-const COLUMNS: i64 = 256;
 /// Blocks that share out a loop, and trips that each has at least.
 const SLICES: [u32; 12] = [2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64];
 const LEAST_TRIPS: f64 = 2.0;
@@ -45,7 +44,8 @@ const WARPS: [u32; 2] = [4, 8];
 /// Orders of tiles, for persistent blocks.
 const RASTERS: [Raster; 4] = [Raster::BandM(16), Raster::BandM(8), Raster::BandN(8), Raster::Linear];
 /// Cycles by which a trip that waits for its own products is longer than they are, and for each instruction more. From
-/// walks of 17 tiles at 1 x 8192 x 8192 and 64 x 4096 x 7168.
+/// walks of 17 tiles at 1 x 8192 x 8192 and 64 x 4096 x 7168. A trip that waits for those of the one before takes no less: with four
+/// instructions 223 to 227, with eight 291 and 295 (walks of small tiles at 64 x 2112 x 7168 and 129 x 4096 x 4096).
 const WAIT: [f64; 2] = [148.0, 21.0];
 /// Cycles of a block beyond its trips, and for each element of its tile: from walks of the same kernel.
 const AROUND: [f64; 2] = [1800.0, 0.115];
@@ -253,6 +253,8 @@ pub(super) struct Space<'a> {
     beside: Beside,
     /// Bytes at whose multiples the rows of each operand begin, if not where lines do.
     begins: [Option<i64>; 2],
+    /// Rows of the array of each operand, where a tile's are some of them.
+    ends: [Option<i64>; 2],
     asked: Asked<'a>,
 }
 
@@ -294,6 +296,11 @@ impl<'a> Space<'a> {
         let beside = Beside::of(asked.kernel, &first.resolved, asked.anchor);
         let begin = |load| rows_begin(asked.kernel, load, asked.sizes, target.line_bytes.into());
         let begins = asked.anchor.loaded.map(|l| l.load.and_then(begin));
+        let end = |side: usize| {
+            let (load, tunable) = (asked.anchor.loaded[side].load?, asked.anchor.free[side]?);
+            rows_end(asked.kernel, load, tunable, asked.sizes)
+        };
+        let ends = [end(0), end(1)];
         Some(Self {
             target,
             values,
@@ -310,6 +317,7 @@ impl<'a> Space<'a> {
             unequal,
             beside,
             begins,
+            ends,
             asked,
         })
     }
@@ -340,8 +348,8 @@ impl<'a> Space<'a> {
         }
         let work = self.beside.at(|t| self.asked.value(t, extents));
         let kind = if self.beside.is_nothing() { Kind::Plain } else { Kind::Mixed };
-        let groups = GROUPS.into_iter().filter(|&g| is_legal(extents, g)).map(Computes::Groups);
-        let warps = WARPS.into_iter().filter(|_| extents[0] % 16 == 0 && extents[1] % 16 == 0);
+        let groups = GROUPS.into_iter().filter(|&g| groups_share(extents, g)).map(Computes::Groups);
+        let warps = WARPS.into_iter().filter(|&warps| warps_share(extents, warps));
         for computes in groups.chain(warps.map(Computes::Warps)) {
             let groups = matches!(computes, Computes::Groups(_));
             // Beside other work the scheduler finds what to wait for.
@@ -457,11 +465,12 @@ impl<'a> Space<'a> {
         let form = self.fitted(form, work)?;
         let [m, n, _] = form.extents;
         let deferred = form.whole.epilogue == Epilogue::Deferred;
-        let (copies, units, trip) = self.trip(&form, work);
         let shared = if form.whole.cluster > 1 { 0.5 } else { 1.0 };
         let slices = f64::from(form.slices);
         let (all, trips) = (blocks * trips, (trips / slices).ceil());
         let places = f64::from(self.target.multiprocessors);
+        let loading = if form.streams { places } else { places.min(blocks * slices) };
+        let (copies, units, trip) = self.trip(&form, work, loading as u32);
         let waves = (blocks * slices / places).ceil();
         // Trips of a multiprocessor.
         let own = if form.streams { (all / places).ceil() } else { waves * trips };
@@ -538,8 +547,8 @@ impl<'a> Space<'a> {
         at.map_or(1.0, |at| self.blocks[0][at] / self.columns).max(1.0)
     }
 
-    /// Cycles of the copies of a trip, of the fullest unit beside them, and of the trip.
-    fn trip(&self, form: &Form, work: Work) -> (f64, f64, f64) {
+    /// Cycles of the copies of a trip, of the fullest unit beside them, and of the trip, while so many multiprocessors load.
+    fn trip(&self, form: &Form, work: Work, loading: u32) -> (f64, f64, f64) {
         let ([m, n, k], rates) = (form.extents, &self.target.rates);
         let lanes = f64::from(self.target.schedulers * LANES);
         let (makes, work, alone) = (work.words[2] > 0.0, work.slots / lanes, work.alone / lanes);
@@ -554,18 +563,19 @@ impl<'a> Space<'a> {
         let deep = (k as f64 * self.bytes) as i64;
         let [left, right] = self.asked.anchor.loaded.map(|l| (k as f64 * l.bytes) as i64);
         let of = |n: i64, beside| self.copies((m, left), 0, beside) + self.copies((n, right), 1, beside);
-        // The floor's copies are alone; those of a trip are beside those of all multiprocessors. Blocks of a cluster are
+        // The floor's copies are alone; those of a trip are beside those of other multiprocessors. Blocks of a cluster are
         // neighbours along the rows: each brings its part of the right operand, and its own rows.
         let own = n / i64::from(form.whole.cluster.max(1));
-        let (copies, beside) = (of(n, 0), of(own, self.target.multiprocessors));
+        let (copies, beside) = (of(n, 0), of(own, loading));
         let steps = (deep / STEP).max(1) as f64;
         match form.computes {
             Computes::Groups(groups) => {
                 let [rows, columns] = self.oriented([m, n], groups);
                 let products = (rows / ROWS * self.count) as f64 * steps;
                 let all = products * rates.product(columns as u32, true);
-                let own = all / f64::from(groups) + WAIT[0] + WAIT[1] * products / f64::from(groups);
-                let trip = if form.wait == Some(1) { all } else { all.max(own) };
+                let issued = WAIT[0] + WAIT[1] * products / f64::from(groups);
+                let own = if form.wait == Some(1) { issued } else { all / f64::from(groups) + issued };
+                let trip = all.max(own);
                 let trip = work.max(trip + exposed(groups, self.meets([m, n], groups).then_some(all)));
                 (copies, all, trip.max(beside) + alone)
             }
@@ -598,7 +608,8 @@ impl<'a> Space<'a> {
             self.target.copy_beside(rows * width, rows, beside).max(split)
         };
         let (full, rest) = ((rows / high) as f64 * copy(high as f64), (rows % high) as f64);
-        boxes * (full + if rest > 0.0 { copy(rest) } else { 0.0 })
+        let outside = self.ends[side].map_or(0.0, |end| rows_outside(end, rows)) * width;
+        boxes * (full + if rest > 0.0 { copy(rest) } else { 0.0 } + self.target.zeros_beside(outside, beside))
     }
 }
 
@@ -618,13 +629,6 @@ fn registers(groups: i64, target: &Target) -> i64 {
     let down = |registers: i64| registers / 8 * 8;
     let launched = down(i64::from(target.registers) / 128 / (groups + 1));
     down((launched * (groups + 1) - PRODUCER) / groups).min(MOST_REGISTERS)
-}
-
-/// Whether warpgroups can share the rows of a tile, or its columns where the product is transposed.
-fn is_legal([m, n, _]: [i64; 3], groups: u32) -> bool {
-    let rows = ROWS * i64::from(groups);
-    let shares = |rows_of: i64, columns: i64| rows_of % rows == 0 && columns % 8 == 0 && columns <= COLUMNS;
-    shares(m, n) || shares(n, m)
 }
 
 pub(super) fn with_warps(whole: KernelMapping, computes: Computes) -> KernelMapping {

@@ -31,6 +31,7 @@ mod pdl;
 mod promises;
 mod propose;
 mod rough;
+mod sharing;
 mod tiling;
 mod told;
 mod turns;
