@@ -265,7 +265,7 @@ fn walk_blocks(
     let (first, units, walked) = walks.first(blocks, floor.memory, (&reads, &alone))?;
     let (end, even) = walks.end(grid, blocks, first, &walked, &alone);
     let memory = floor.memory * slowdown + walks.read_again(grid, blocks, &walked, (end, slowdown))?;
-    let (end, copying) = walks.latest(grid, blocks, &walked, (end, manifest.dynamic_shared))?;
+    let (end, copying) = walks.latest(grid, blocks, (&walked, &alone), (end, manifest.dynamic_shared))?;
     let slowest = end.max(overlapped(end * units.share_of(Unit::Tensor, first.together), memory));
     // The next launch's blocks take places beside running ones while other multiprocessors are idle, unless there are none.
     let apart = places == 1 || 2 * blocks <= multiprocessors;
@@ -539,11 +539,11 @@ impl<'p, 's, 'a> Walks<'p, 's, 'a> {
         &mut self,
         grid: [i64; 3],
         blocks: u32,
-        walked: &Walked,
+        (walked, unequal): (&Walked, &Unequal<'_>),
         (end, shared): (f64, u32),
     ) -> Result<(f64, Option<f64>), PredictError> {
         let started = f64::from(blocks) * self.target.estimates.block_start_cycles;
-        let copying = self.copying(grid, blocks, walked, (end, shared));
+        let copying = self.copying(grid, blocks, (walked, unequal), (end, shared));
         let end = copying.map_or(end, |cycles| overlapped(end, cycles));
         Ok((end.max(self.updating(grid, walked)?).max(started), copying))
     }

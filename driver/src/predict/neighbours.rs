@@ -8,8 +8,12 @@
 //!
 //! Copies of blocks that lie next to each other in the grid and ask for the same lines at about the same time are answered
 //! at once, up to four of them. Those of blocks that lie further apart are not: such blocks go their own ways.
+//!
+//! The first block and the next one stand for all, unless memory says what blocks ask for, as the group of a tile: then all tiles
+//! are gone through in fours.
 
 use super::Walks;
+use super::unequal::Unequal;
 use super::walk::Walked;
 use warplift_ir::target::Target;
 
@@ -44,17 +48,22 @@ impl Walks<'_, '_, '_> {
         &self,
         grid: [i64; 3],
         blocks: u32,
-        walked: &Walked,
+        (walked, unequal): (&Walked, &Unequal<'_>),
         (end, shared): (f64, u32),
     ) -> Option<f64> {
         let each = self.mean * f64::from(blocks.div_ceil(self.target.multiprocessors));
         let beside = (self.scene.multiprocessors, f64::from(self.resident * shared));
         let cycles = |bytes: f64| l2_cycles(each * bytes, beside, self.target);
-        if walked.draws || cycles(walked.requests.copied()) <= end {
+        let (copied, neighbours) = (walked.requests.copied(), self.target.estimates.neighbours);
+        if cycles(copied) <= end {
             return None;
         }
-        let along = (0..3).find(|&d| grid[d] > 1)?;
+        let running = blocks.min(self.target.multiprocessors * self.resident);
+        if let Some(part) = unequal.answered(running, neighbours) {
+            return Some(cycles(part * copied));
+        }
+        let along = (0..3).find(|&d| grid[d] > 1 && !walked.draws)?;
         let next = self.program.first_copies(std::array::from_fn(|d| i64::from(d == along)));
-        Some(cycles(walked.requests.copied_alone(&next, self.target.estimates.neighbours)))
+        Some(cycles(walked.requests.copied_alone(&next, neighbours)))
     }
 }

@@ -66,6 +66,19 @@ pub fn in_order(Tiles { all, each }: &Tiles, beside: usize, cache: f64) -> Order
     order
 }
 
+/// Of the bytes that tiles read, the part that is left where so many tiles that follow each other are answered together.
+pub fn answered(tiles: &Tiles, together: usize) -> f64 {
+    let (mut read, mut distinct) = (0.0, 0.0);
+    for group in tiles.each.chunks(together.max(1)) {
+        let mut seen: FxHashSet<Place> = FxHashSet::default();
+        for footprint in group.iter().flatten().filter(|f| !f.written) {
+            read += footprint.bytes;
+            distinct += if seen.insert((footprint.array, footprint.place)) { footprint.bytes } else { 0.0 };
+        }
+    }
+    if read > 0.0 { distinct / read } else { 1.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +115,15 @@ mod tests {
         tiles.each.iter_mut().zip(0..).for_each(|(tile, n)| tile.push(written(n)));
         let again = in_order(&tiles, 2, 200.0).rereads;
         assert_eq!((again[&0], again.get(&2)), (20.0, None));
+    }
+
+    /// Eight rows, then the next column: of four tiles each has its own row of 10 bytes and one column of 1.
+    #[test]
+    fn neighbours_are_answered_together() {
+        let mut tiles = tiles(8, 4);
+        assert_eq!([1, 4].map(|n| answered(&tiles, n)), [1.0, 41.0 / 44.0]);
+        tiles.each.iter_mut().flatten().for_each(|f| f.place /= 2);
+        assert_eq!(answered(&tiles, 4), 21.0 / 44.0);
     }
 
     #[test]

@@ -8,10 +8,13 @@
 //! A walk follows one warp of each warpgroup. What it reads of other warps' parts is told to it.
 
 use super::launched::Launch;
-use super::order::{Order, in_order};
-use crate::problem::{BlockNumbers, BlockWork, Blocks, Costed, elements, footprints, numbers_at};
+use super::order::{Order, answered, in_order};
+use crate::problem::{
+    BlockNumbers, BlockWork, Blocks, Costed, Tiles, elements, follow_from_memory, footprints, numbers_at,
+};
 use crate::state::State;
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use warplift_ir::tile::{Kernel, Loc, Op, Value};
 
 /// Waves of tiles that are looked at; what later ones ask for is alike.
@@ -26,6 +29,8 @@ pub struct Unequal<'s> {
     sums: Vec<(Loc, Value)>,
     /// Elements that each block computes: those of its tile, or of the tiles that a program takes one after the other.
     pub work: Option<Vec<f64>>,
+    /// What the first tiles of each wave ask for.
+    tiles: OnceCell<Option<Tiles>>,
 }
 
 impl<'s> Unequal<'s> {
@@ -45,7 +50,7 @@ impl<'s> Unequal<'s> {
                 sums.extend(scalar.map(|&r| (kernel.insts[inst].loc, r)));
             });
         }
-        let own = Self { kernel, launch, blocks, sums, work: None };
+        let own = Self { kernel, launch, blocks, sums, work: None, tiles: OnceCell::new() };
         let work = if unequal { own.work_of(blocks) } else { None };
         Self { work, ..own }
     }
@@ -65,11 +70,27 @@ impl<'s> Unequal<'s> {
     /// What tiles ask for in their order, of so many blocks beside each other and with a cache of so many bytes, and the names
     /// of the arrays.
     pub fn order(&self, beside: u32, cache: f64) -> Option<(Order, Vec<&'s str>)> {
+        let names = self.kernel.params.iter().map(|p| p.name.as_str()).collect();
+        Some((in_order(self.footprints(beside)?, self.beside(beside) as usize, cache), names))
+    }
+
+    /// Of what tiles ask for, the part that is left where so many neighbours are answered together; `None` where one pair of them
+    /// tells that, since no index follows from memory.
+    pub fn answered(&self, beside: u32, together: f64) -> Option<f64> {
+        let known = follow_from_memory(self.kernel, self.launch.sizes);
+        known.then(|| self.footprints(beside)).flatten().map(|tiles| answered(tiles, together as usize))
+    }
+
+    /// Tiles beside each other, of so many blocks.
+    fn beside(&self, blocks: u32) -> u64 {
+        (u64::from(blocks) / self.blocks.cluster * self.blocks.teams).max(1)
+    }
+
+    /// What the first tiles ask for, of so many blocks beside each other.
+    fn footprints(&self, beside: u32) -> Option<&Tiles> {
         let Self { kernel, launch: Launch { sizes, arrays }, blocks, .. } = *self;
-        let beside = (u64::from(beside) / blocks.cluster * blocks.teams).max(1);
-        let tiles = footprints(kernel, (sizes, arrays), blocks, WAVES * beside)?;
-        let names = kernel.params.iter().map(|p| p.name.as_str()).collect();
-        Some((in_order(&tiles, beside as usize, cache), names))
+        let found = || footprints(kernel, (sizes, arrays), blocks, WAVES * self.beside(beside));
+        self.tiles.get_or_init(found).as_ref()
     }
 
     fn work_of(&self, blocks: Blocks) -> Option<Vec<f64>> {

@@ -7,7 +7,9 @@
 
 use super::{Sizes, behind};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
+use warplift_ir::entity::SecondaryMap;
 use warplift_ir::interp::{Demand, Memory, Standing};
 use warplift_ir::tile::{Inst, Kernel, Op, Value, whole_number};
 use warplift_isel::facts::expected;
@@ -82,6 +84,35 @@ pub fn numbers_at(
     values.iter().map(|&v| numbers.number(v)).collect()
 }
 
+/// What was found of values in this round: a number, or that there is none. A new round forgets all at once.
+struct Derived {
+    round: u32,
+    found: SecondaryMap<Value, (u32, Option<i64>)>,
+}
+
+impl Derived {
+    fn new() -> Self {
+        Self { round: 1, found: SecondaryMap::new() }
+    }
+
+    fn get(&self, value: Value) -> Option<Option<i64>> {
+        let (round, number) = self.found[value];
+        (round == self.round).then_some(number)
+    }
+
+    fn insert(&mut self, value: Value, number: Option<i64>) {
+        self.found[value] = (self.round, number);
+    }
+
+    fn forget(&mut self, value: Value) {
+        self.found[value].0 = 0;
+    }
+
+    fn forget_all(&mut self) {
+        self.round += 1;
+    }
+}
+
 /// Numbers of the block at a place.
 pub struct BlockNumbers<'k> {
     /// The kernel.
@@ -89,9 +120,9 @@ pub struct BlockNumbers<'k> {
     blocks: Blocks,
     at: Standing,
     /// Numbers of arguments, and of the loops that are gone through.
-    known: FxHashMap<Value, i64>,
+    known: SecondaryMap<Value, Option<i64>>,
     /// What follows from these.
-    derived: FxHashMap<Value, Option<i64>>,
+    derived: Derived,
     /// Values that follow from a counter.
     follow: FxHashMap<Value, FxHashSet<Value>>,
     data: Option<Demand<'k>>,
@@ -101,8 +132,9 @@ pub struct BlockNumbers<'k> {
 
 impl<'k> BlockNumbers<'k> {
     pub(super) fn new(kernel: &'k Kernel, sizes: &Sizes, blocks: Blocks, data: &'k mut Data) -> Self {
-        let given = kernel.params.iter().filter_map(|p| Some((p.value, sizes.int(&p.name)?)));
-        let (known, derived, follow) = (given.collect(), FxHashMap::default(), FxHashMap::default());
+        let mut known = SecondaryMap::new();
+        kernel.params.iter().for_each(|p| known[p.value] = sizes.int(&p.name));
+        let (derived, follow) = (Derived::new(), FxHashMap::default());
         let Data { memory, steps, given } = data;
         let budget = if *given { *steps as u32 } else { VISITS };
         let data = given.then(|| Demand::new(kernel, memory, |name| sizes.int(name), steps));
@@ -116,7 +148,7 @@ impl<'k> BlockNumbers<'k> {
         let (block, grid) = (shared(place), shared(grid.map(|n| n as i64)));
         let (program, programs) = (block[0] * teams as i64 + team as i64, grid[0] * teams as i64);
         self.at = Standing { block, grid, program, programs };
-        self.derived.clear();
+        self.derived.forget_all();
         if let Some(data) = &mut self.data {
             data.stand(self.at);
         }
@@ -124,12 +156,9 @@ impl<'k> BlockNumbers<'k> {
 
     /// Sets the counter of a loop, or takes its number.
     pub(super) fn count(&mut self, counter: Value, number: Option<i64>) {
-        match number {
-            Some(number) => _ = self.known.insert(counter, number),
-            None => _ = self.known.remove(&counter),
-        }
+        self.known[counter] = number;
         let follows = self.follow.entry(counter).or_insert_with(|| followers(self.kernel, counter));
-        self.derived.retain(|value, _| !follows.contains(value));
+        follows.iter().for_each(|&value| self.derived.forget(value));
         if let Some(data) = &mut self.data {
             data.forget_these(follows);
             data.set(counter, number);
@@ -149,11 +178,11 @@ impl<'k> BlockNumbers<'k> {
 
     /// A whole number, if places, arguments and given data alone are behind it.
     pub fn number(&mut self, value: Value) -> Option<i64> {
-        if let Some(&number) = self.known.get(&value) {
+        if let Some(number) = self.known[value] {
             return Some(number);
         }
-        if let Some(&number) = self.derived.get(&value) {
-            return number;
+        if let Some(found) = self.derived.get(value) {
+            return found;
         }
         let number = self.derive(value);
         self.derived.insert(value, number);
@@ -185,7 +214,8 @@ impl<'k> BlockNumbers<'k> {
                 if usual == value { self.data.as_mut()?.number(value) } else { self.number(usual) }
             }
             ref op if op.is_elementwise() || matches!(op, Op::Int(_) | Op::Assume(_)) => {
-                let args: Option<Vec<i64>> = self.kernel.args(inst).iter().map(|&v| self.number(v)).collect();
+                let args = self.kernel.args(inst).iter().map(|&v| self.number(v));
+                let args: Option<SmallVec<[i64; 4]>> = args.collect();
                 whole_number(op, &args?).or_else(|| self.data.as_mut()?.number(value))
             }
             _ => self.data.as_mut()?.number(value),

@@ -69,8 +69,16 @@ enum Span {
     By(Indices, i64),
 }
 
-/// What one tile touches.
-type Touched = Vec<(Inst, SmallVec<[Span; 4]>)>;
+/// What is touched along each dimension.
+type Spans = SmallVec<[Span; 4]>;
+
+/// What a tile touches of an array.
+enum Touched {
+    /// A footprint.
+    Known(Footprint),
+    /// One whose place follows from indices that nobody knows.
+    Open(Box<(Inst, Spans)>),
+}
 
 /// The tiles of a launch.
 #[derive(Clone, Debug)]
@@ -81,10 +89,15 @@ pub struct Tiles {
     pub each: Vec<Vec<Footprint>>,
 }
 
+/// Whether memory says where a load or a store of a mapped kernel lies, or whether there is one.
+pub fn follow_from_memory(kernel: &Kernel, sizes: &Sizes) -> bool {
+    Read::of(kernel, sizes).origins.values().any(|origin| origin.loaded)
+}
+
 /// What the first tiles of a mapped kernel ask for, so many at most, in order: those that its programs take one after the
 /// other, or those of its blocks. `None` where that is not known.
 pub fn footprints(kernel: &Kernel, given: (&Sizes, &Arrays), blocks: Blocks, most: u64) -> Option<Tiles> {
-    let Read { accesses, origins } = Read::of(kernel, given.0);
+    let Read { accesses, origins, steps } = Read::of(kernel, given.0);
     let looped = kernel.insts.keys().find(|&i| kernel.attrs[i].persistent);
     let indices = accesses.values().flat_map(|a| a.dims.iter().map(|d| d.index));
     let values = origins.keys().copied().chain(indices).collect();
@@ -102,6 +115,7 @@ pub fn footprints(kernel: &Kernel, given: (&Sizes, &Arrays), blocks: Blocks, mos
     let mut visit = Visit {
         numbers,
         accesses: &accesses,
+        steps: &steps,
         origins,
         memo: FxHashMap::default(),
         found: Vec::new(),
@@ -110,17 +124,18 @@ pub fn footprints(kernel: &Kernel, given: (&Sizes, &Arrays), blocks: Blocks, mos
     let [x, y, _] = of.grid.map(|n| n as i64);
     let place = |n: i64| [n % x, n / x % y, n / (x * y)];
     let tiles = (0..count.min(most)).map(|n| visit.tile(place(n as i64 * of.cluster as i64)));
-    let tiles: Vec<Touched> = tiles.map_while(|tile| tile).collect();
+    let tiles: Vec<Vec<Touched>> = tiles.map_while(|tile| tile).collect();
     Some(Tiles { all: count, each: placed(&accesses, &tiles) })
 }
 
-/// Strips with their places: ranks stand for indices that are not known.
-fn placed(accesses: &FxHashMap<Inst, Access>, tiles: &[Touched]) -> Vec<Vec<Footprint>> {
+/// Footprints with their places: ranks stand for indices that are not known.
+fn placed(accesses: &FxHashMap<Inst, Access>, tiles: &[Vec<Touched>]) -> Vec<Vec<Footprint>> {
     let mut unknown: FxHashMap<(Inst, usize), BTreeSet<&[i64]>> = FxHashMap::default();
-    for (inst, spans) in tiles.iter().flatten() {
-        for (d, span) in spans.iter().enumerate() {
+    for touched in tiles.iter().flatten() {
+        let Touched::Open(open) = touched else { continue };
+        for (d, span) in open.1.iter().enumerate() {
             if let Span::By(from, _) = span {
-                unknown.entry((*inst, d)).or_default().insert(from);
+                unknown.entry((open.0, d)).or_default().insert(from);
             }
         }
     }
@@ -133,8 +148,10 @@ fn placed(accesses: &FxHashMap<Inst, Access>, tiles: &[Touched]) -> Vec<Vec<Foot
         })
         .collect();
     let rank = |at: (Inst, usize), from: &[i64]| ranks[&at][from];
-    let footprint =
-        |(inst, spans): &(Inst, SmallVec<[Span; 4]>)| accesses[inst].footprint(*inst, spans, rank);
+    let footprint = |touched: &Touched| match touched {
+        Touched::Known(footprint) => Some(*footprint),
+        Touched::Open(open) => accesses[&open.0].footprint(open.0, &open.1, rank),
+    };
     tiles.iter().map(|tile| tile.iter().filter_map(footprint).collect()).collect()
 }
 
@@ -165,6 +182,8 @@ struct Read {
     accesses: FxHashMap<Inst, Access>,
     /// Of what follows from no loop's counter.
     origins: FxHashMap<Value, Origin>,
+    /// Of each block the loads and stores, and the loops and branches that have some.
+    steps: FxHashMap<Block, Vec<Inst>>,
 }
 
 impl Read {
@@ -177,6 +196,7 @@ impl Read {
     /// Those of a block inside of loops with these counters.
     fn block(&mut self, of: (&Kernel, &Sizes), block: Block, counters: &mut Vec<Value>) {
         let kernel = of.0;
+        let mut steps = Vec::new();
         for &inst in &kernel.blocks[block].insts {
             let counted = matches!(kernel.insts[inst].op, Op::For) && !kernel.attrs[inst].persistent;
             for &inner in &kernel.insts[inst].blocks {
@@ -185,11 +205,16 @@ impl Read {
                 counters.truncate(counters.len() - usize::from(counted));
             }
             let found = access(of, inst);
+            let holds = |b: &Block| self.steps.contains_key(b);
+            steps.extend((found.is_some() || kernel.insts[inst].blocks.iter().any(holds)).then_some(inst));
             let indices = found.iter().flat_map(|a| a.dims.iter().map(|d| &d.index));
             for &value in controls_of(kernel, inst).iter().chain(indices) {
                 self.origins.extend(Origin::of(kernel, value, counters).map(|o| (value, o)));
             }
             self.accesses.extend(found.map(|found| (inst, found)));
+        }
+        if !steps.is_empty() {
+            self.steps.insert(block, steps);
         }
     }
 }
@@ -236,26 +261,33 @@ impl Origin {
 struct Visit<'k, 'a> {
     numbers: BlockNumbers<'k>,
     accesses: &'a FxHashMap<Inst, Access>,
+    steps: &'a FxHashMap<Block, Vec<Inst>>,
     origins: FxHashMap<Value, Origin>,
     /// What memory says at these indices of the grid.
     memo: FxHashMap<(Value, Indices), Option<i64>>,
-    found: Touched,
+    found: Vec<(Inst, Spans)>,
     /// Whether the end of a loop around is not known.
     open: bool,
 }
 
 impl Visit<'_, '_> {
     /// What the tile at a place touches; `None` if too much was looked at.
-    fn tile(&mut self, place: [i64; 3]) -> Option<Touched> {
+    fn tile(&mut self, place: [i64; 3]) -> Option<Vec<Touched>> {
         self.numbers.stand(place, 0);
         self.block(self.numbers.kernel.entry);
-        let found = std::mem::take(&mut self.found);
+        let accesses = self.accesses;
+        let touched = |(inst, spans): (Inst, Spans)| match spans.iter().all(|s| matches!(s, Span::Known(..)))
+        {
+            true => accesses[&inst].footprint(inst, &spans, |_, _| 0).map(Touched::Known),
+            false => Some(Touched::Open(Box::new((inst, spans)))),
+        };
+        let found = self.found.drain(..).filter_map(touched).collect();
         (!self.numbers.is_over()).then_some(found)
     }
 
     fn block(&mut self, block: Block) {
-        let kernel = self.numbers.kernel;
-        for &inst in &kernel.blocks[block].insts {
+        let (kernel, steps) = (self.numbers.kernel, self.steps);
+        for &inst in steps.get(&block).into_iter().flatten() {
             match kernel.insts[inst].op {
                 Op::For => self.looped(inst),
                 Op::If => self.branch(inst),
@@ -303,7 +335,9 @@ impl Visit<'_, '_> {
     /// A scalar, if it is known.
     fn number(&mut self, value: Value) -> Option<i64> {
         let loaded = self.origins.get(&value).is_some_and(|origin| origin.loaded);
-        let Some(at) = self.indices(value).filter(|_| loaded) else { return self.numbers.number(value) };
+        let Some(at) = loaded.then(|| self.indices(value)).flatten() else {
+            return self.numbers.number(value);
+        };
         let known = (value, at);
         match self.memo.get(&known) {
             Some(&number) => number,
@@ -327,8 +361,7 @@ impl Visit<'_, '_> {
     /// Notes what an access touches, and what it touched before.
     fn note(&mut self, inst: Inst) -> Option<()> {
         let accesses = self.accesses;
-        let spans: Option<SmallVec<[Span; 4]>> =
-            accesses.get(&inst)?.dims.iter().map(|dim| self.span(dim)).collect();
+        let spans: Option<Spans> = accesses.get(&inst)?.dims.iter().map(|dim| self.span(dim)).collect();
         let spans = spans?;
         let open = self.open;
         match self.found.iter_mut().find(|f| f.0 == inst) {

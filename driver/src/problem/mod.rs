@@ -21,7 +21,7 @@ mod value_sets;
 mod work;
 
 pub use block_numbers::{BlockNumbers, Blocks, numbers_at};
-pub use footprints::{Footprint, Tiles, footprints};
+pub use footprints::{Footprint, Tiles, follow_from_memory, footprints};
 pub use operands::{Operand, evaluate, extents, operands};
 pub use placed::{BlockWork, Costed, behind, depends_on_place};
 pub use sizes::{Scalar, Sizes, multiplies};

@@ -11,6 +11,7 @@ use super::{BlockNumbers, Blocks, Sizes};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::rc::Rc;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value};
 
 /// Contents of arrays by name, as they lie in memory.
@@ -73,9 +74,11 @@ impl<C: Fn(&mut BlockNumbers<'_>, Inst) -> Option<f64>> Costed<'_, C> {
         let mut data =
             Data::new(self.kernel, self.arrays, controls.chain(self.looks_at).copied().collect(), most);
         let numbers = BlockNumbers::new(self.kernel, self.sizes, self.blocks, &mut data);
-        let (closed, done) = Default::default();
-        let mut placed = Placed { numbers, cost: &self.cost, least: self.least, closed, done };
-        if !self.looks_at.is_empty() {
+        let (closed, done, straight) = Default::default();
+        let fixed = self.looks_at.is_empty();
+        let mut placed =
+            Placed { numbers, cost: &self.cost, least: self.least, fixed, straight, closed, done };
+        if !fixed {
             placed.closed = self.kernel.insts.keys().map(|inst| (inst, false)).collect();
         }
         let dims = deciding_dims(self.kernel, self.looks_at);
@@ -167,11 +170,17 @@ fn is_closed(kernel: &Kernel, inst: Inst) -> bool {
 /// A loop by its bounds and step.
 type Trips = (Inst, [i64; 3]);
 
+/// What the instructions of a block cost that are no branches or loops, and those that are.
+type Straight = (f64, Vec<Inst>);
+
 /// A block at a place.
 struct Placed<'k, C> {
     numbers: BlockNumbers<'k>,
     cost: &'k C,
     least: bool,
+    /// Whether costs look at no values, and then of blocks what all but branches and loops cost, and these.
+    fixed: bool,
+    straight: FxHashMap<Block, Rc<Straight>>,
     /// Loops whose work follows from nothing but their trips, and that work.
     closed: FxHashMap<Inst, bool>,
     done: FxHashMap<Trips, f64>,
@@ -190,7 +199,28 @@ impl<C: Fn(&mut BlockNumbers<'_>, Inst) -> Option<f64>> Placed<'_, C> {
 
     fn block(&mut self, block: Block) -> Option<f64> {
         let kernel = self.numbers.kernel;
-        kernel.blocks[block].insts.iter().try_fold(0.0, |sum, &inst| Some(sum + self.inst(inst)?))
+        if !self.fixed {
+            return kernel.blocks[block]
+                .insts
+                .iter()
+                .try_fold(0.0, |sum, &inst| Some(sum + self.inst(inst)?));
+        }
+        let straight = match self.straight.get(&block) {
+            Some(known) => known.clone(),
+            None => self.straight_of(block)?,
+        };
+        straight.1.iter().try_fold(straight.0, |sum, &inst| Some(sum + self.inst(inst)?))
+    }
+
+    /// The same parts of every place's block.
+    fn straight_of(&mut self, block: Block) -> Option<Rc<Straight>> {
+        let kernel = self.numbers.kernel;
+        let insts = kernel.blocks[block].insts.iter().copied();
+        let (nested, own): (Vec<Inst>, Vec<Inst>) = insts.partition(|&i| !kernel.insts[i].blocks.is_empty());
+        let cost = own.into_iter().try_fold(0.0, |sum, inst| Some(sum + self.inst(inst)?))?;
+        let found = Rc::new((cost, nested));
+        self.straight.insert(block, found.clone());
+        Some(found)
     }
 
     fn inst(&mut self, inst: Inst) -> Option<f64> {

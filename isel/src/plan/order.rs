@@ -29,14 +29,16 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     }
     let touched = |i: Inst| memory(k, *k.args(i).first()?);
     let own = touched(store);
-    let (mut clash, mut nests) = (false, None);
+    let written = written(k);
+    let (mut terms, mut nests) = (Terms::new(k, &written), None);
+    let mut clash = false;
     k.walk(|_, i| {
         let writes = k.insts[i].op.is_write();
         clash = clash
             || writes
                 && i != store
                 && touched(i) == own
-                && !are_chunks(k, store, i)
+                && !are_chunks(k, [store, i], &mut terms)
                 && !nests.get_or_insert_with(|| Nests::of(k)).exclude(store, i);
     });
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
@@ -124,17 +126,20 @@ impl<'k> Nests<'k> {
 }
 
 /// Whether constant offsets make two stores disjoint along some dimension.
-fn are_chunks(k: &Kernel, a: Inst, b: Inst) -> bool {
-    if [a, b].iter().any(|&i| !matches!(k.insts[i].op, Op::Store | Op::Atomic(_))) {
+fn are_chunks(k: &Kernel, stores: [Inst; 2], terms: &mut Terms<'_>) -> bool {
+    let [a, b] = stores;
+    if stores.iter().any(|&i| !matches!(k.insts[i].op, Op::Store | Op::Atomic(_))) {
         return false;
     }
     let same_view = k.args(a).first() == k.args(b).first();
-    let [x, y] = [a, b].map(|i| k.args(i).last().map_or_else(Vec::new, |&v| extents(k, v)));
-    let written = written(k);
-    let mut terms = Terms::new(k, &written);
+    let [x, y] = stores.map(|i| k.args(i).last().map_or_else(Vec::new, |&v| extents(k, v)));
     let mut distance = |d: usize| {
-        let [from, to] = [a, b].map(|i| terms.of(k.args(i)[1 + d]));
-        to?.plus(&from?, -1).constant().map(i64::from)
+        let [from, to] = stores.map(|i| k.args(i)[1 + d]);
+        if from == to {
+            return Some(0);
+        }
+        let [from, to] = [terms.of(from)?, terms.of(to)?];
+        to.plus(&from, -1).constant().map(i64::from)
     };
     let mut dims = x.iter().zip(&y).enumerate();
     same_view
