@@ -10,7 +10,7 @@
 //!                        └─ else ───────────────────────────────────► chained products, extents of tiles     propose.rs, fitted.rs
 //!                                                                            │
 //!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the launch ─► neighbours ─► turns? ─► pdl?
-//!                                           (roughly, where it cannot be walked: rough.rs)     climb.rs,     turns.rs, pdl.rs
+//!                                           (roughly, where it cannot be walked: rough.rs)     climb.rs,     mma_order.rs, pdl.rs
 //!                                                                                              whole_rows.rs
 //! ```
 //!
@@ -27,6 +27,7 @@ mod fitted;
 mod forms;
 mod grants;
 mod lines;
+mod mma_order;
 mod pdl;
 mod promises;
 mod propose;
@@ -34,7 +35,6 @@ mod rough;
 mod sharing;
 mod tiling;
 mod told;
-mod turns;
 mod whole_rows;
 
 use crate::features::of_isel;
@@ -212,7 +212,7 @@ pub fn choose(
     chosen.unpacked = propose::narrow_arrays(kernel);
     chosen.unpacked.retain(|name| !search.grants.packs(name));
     if !search.exhaustive {
-        turns::answer_otherwise(kernel, &mut chosen, launch, target, options);
+        mma_order::answer_otherwise(kernel, &mut chosen, launch, target, options);
         pdl::overlap_launches(kernel, &mut chosen, launch, target, options, search);
     }
     chosen.elapsed = start.elapsed();

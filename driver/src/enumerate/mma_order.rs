@@ -25,7 +25,6 @@ pub(super) fn answer_otherwise(
     else {
         return;
     };
-    chosen.tried = (chosen.tried.0 + 1, chosen.tried.1 + 1);
     let cycles = slowed(&prediction, kernel, &mapping, target, launch.sizes);
     if cycles < WORTH * chosen.best.cycles {
         let other = Candidate { mapping, compiled, cycles, prediction: Some(prediction) };
