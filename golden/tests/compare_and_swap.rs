@@ -2,6 +2,7 @@
 //! orders of events.
 
 use warplift::ir::tile::parse_file;
+use warplift_golden::described;
 use warplift_golden::given::{Given, check};
 
 /// Each element with its own place, some outside, under a mask, with a type that may be unsigned.
@@ -135,5 +136,29 @@ fn what_cannot_be_compared_is_said() {
         let text = text(ty, statement);
         let error = parse_file(&text, "f.tile").expect_err(&text).to_string();
         assert!(error.contains(why), "{statement}: {error}");
+    }
+}
+
+/// Halves have no instruction for these updates: a column, or a single element, of which a thread has one.
+#[test]
+fn columns_of_halves_change() {
+    for ty in ["f16", "bf16"] {
+        for (op, extents) in [("atomic_max", [64, 1]), ("atomic_min", [1, 1]), ("atomic_exchange", [128, 1])]
+        {
+            let text = "kernel column(x: ptr<TYPE> align 16, at: ptr<i32>, y: ptr<TYPE> align 16, n: i32) {
+                grid cdiv(n, ROWS)
+                gx = view x : TYPE[n, 1]
+                ga = view at : i32[n] fill -1
+                gy = view y : TYPE[n, 1]
+                i = block_index
+                OP gy[load ga[i*ROWS] : i32[ROWS], 0], load gx[i*ROWS, 0] : TYPE[ROWS, 1]
+            }
+            mapping column { kernel: warps WARPS }";
+            let rows = extents[0].to_string();
+            let text = text.replace("OP", op).replace("TYPE", ty).replace("ROWS", &rows);
+            for warps in ["1", "4", "8"] {
+                described::check(&text.replace("WARPS", warps), &[("n", 130)], &["at=perm"]);
+            }
+        }
     }
 }

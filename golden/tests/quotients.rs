@@ -65,3 +65,30 @@ fn divisions_stay_where_the_feature_is_disabled() {
     let ptx = compile(&module.kernels[0], &module.mappings[0], &SM90A, &options).unwrap().ptx;
     assert!(divides(&ptx), "{ptx}");
 }
+
+/// Dividends at both ends of their range: the sum with a divisor would wrap.
+#[test]
+fn quotients_rounded_up_at_the_ends() {
+    let text = "kernel ceils(x: ptr<TYPE>, y: ptr<TYPE>, n: i32) {
+    grid n
+    gx = view x : TYPE[n]
+    gy = view y : TYPE[n, 4]
+    i = block_index
+    v = load gx[i] : TYPE
+    store gy[i, 0], cdiv(v, BY)
+    store gy[i, 1], cdiv(7, max(v, 1))
+    store gy[i, 2], cdiv(min(v, 1000), BY)
+    w = assume (v & 1023) in 0..1024
+    store gy[i, 3], cdiv(w, BY)
+}
+mapping ceils { kernel: warps 1 }";
+    let near = "2147483647,2147483646,2147483521,2147483520,1073741825,1,0,7,128,129";
+    for (ty, more) in
+        [("i32", "-2147483648,-2147483647,-129,-1"), ("u32", "4294967295,4294967294,4294967168,2147483648")]
+    {
+        for by in BY.into_iter().chain([1, 128, (1 << 30) + 1]) {
+            let text = text.replace("TYPE", ty).replace("BY", &by.to_string());
+            check(&text, &[("n", 14)], &[&format!("x=list:{near},{more}")]);
+        }
+    }
+}

@@ -7,7 +7,7 @@
 use super::quotient::is_signed_division;
 use super::{Low, Lower};
 use crate::Result;
-use crate::facts::is_never_negative;
+use crate::facts::{at_most, is_never_negative};
 use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, small_bits, unary_row};
 use crate::takes::is_long;
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
@@ -244,16 +244,15 @@ impl Lower<'_, '_> {
         if self.k.args(inst).iter().all(|&v| is_never_negative(self.k, v)) {
             return self.quotient(Opcode::DivU32, sum, y, false);
         }
+        if let Some(by) = self.k.int_const(self.k.args(inst)[1]).filter(|&by| by > 0) {
+            return self.divided_up_by(inst, x, by);
+        }
         let zero = self.at().imm(0);
         let above = |l: &mut Self, v| {
             let new = NewInst::new(Opcode::SetpS32, &[v, zero], &[Ty::Pred]).attr(Attr::Cmp(CmpOp::Gt));
             l.at().value(new)
         };
         let positive = above(self, x);
-        if self.k.int_const(self.k.args(inst)[1]).is_some() {
-            let from = self.at().op(Opcode::Selp, &[sum, x, positive], Ty::B32);
-            return self.quotient(Opcode::DivS32, from, y, false);
-        }
         // Of two positive numbers the sum could need a bit more, so the quotient of `x - 1` gets one more.
         let by_positive = above(self, y);
         let rest = self.at().int(Opcode::SubS32, x, one);
@@ -262,6 +261,35 @@ impl Lower<'_, '_> {
         let quotient = self.quotient(Opcode::DivS32, from, y, false);
         let both = self.at().op(Opcode::AndPred, &[positive, by_positive], Ty::Pred);
         let more = self.at().op(Opcode::Selp, &[one, zero, both], Ty::B32);
+        self.at().add(quotient, more)
+    }
+
+    /// A quotient by a constant, rounded up. The sum with the divisor less 1 may need a bit more, unless facts bound the dividend.
+    fn divided_up_by(&mut self, inst: Inst, x: machine::Value, by: i64) -> machine::Value {
+        let most = at_most(self.k, self.k.args(inst)[0]);
+        let fits = most.is_some_and(|most| most.saturating_add(by - 1) <= i32::MAX.into());
+        if by.unsigned_abs().is_power_of_two() && self.plan.ways.quotients {
+            let shift = self.at().imm(by.ilog2().into());
+            let from = if fits { x } else { self.at().and_imm(x, by - 1) };
+            let sum = self.at().add_imm(from, by - 1);
+            let up = self.at().int(Opcode::ShrS32, sum, shift);
+            if fits {
+                return up;
+            }
+            let down = self.at().int(Opcode::ShrS32, x, shift);
+            return self.at().add(down, up);
+        }
+        let [zero, one, y] = [0, 1, by].map(|n| self.at().imm(n));
+        let new = NewInst::new(Opcode::SetpS32, &[x, zero], &[Ty::Pred]).attr(Attr::Cmp(CmpOp::Gt));
+        let positive = self.at().value(new);
+        // All but one of what is positive, if the sum does not fit.
+        let from = if fits { self.at().add_imm(x, by - 1) } else { self.at().add_imm(x, -1) };
+        let from = self.at().op(Opcode::Selp, &[from, x, positive], Ty::B32);
+        let quotient = self.quotient(Opcode::DivS32, from, y, false);
+        if fits {
+            return quotient;
+        }
+        let more = self.at().op(Opcode::Selp, &[one, zero, positive], Ty::B32);
         self.at().add(quotient, more)
     }
 

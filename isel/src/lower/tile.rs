@@ -427,11 +427,40 @@ impl Lower<'_, '_> {
             return self.error("bits of a tile that is in no registers");
         }
         let x = self.materialize(arg, arg)?;
-        if self.func.ty(x).regs() != u32::from(self.result_regs(result)?) {
-            return self.error("bits of a tile as elements that fill other registers");
+        let regs = self.result_regs(result)?;
+        if self.func.ty(x).regs() == u32::from(regs) {
+            self.set(result, x);
+            return Ok(());
         }
-        self.set(result, x);
+        // One of the tiles holds elements more than once, so that each register is full.
+        let Some(table) = self.bits_table(result, arg)?.filter(|table| table.len() == usize::from(regs))
+        else {
+            return self.error(
+                "the bits of a tile of which a thread holds parts of registers: take a larger tile or fewer warps",
+            );
+        };
+        let r = self.pick(x, table);
+        self.set(result, r);
         Ok(())
+    }
+
+    /// For each register of a tile, the one of `arg`, of narrower elements, that has the same bits; `None` where none has.
+    fn bits_table(&self, result: Value, arg: Value) -> Result<Option<Vec<u16>>> {
+        let [from, to] = [arg, result].map(|v| u64::from(self.k.ty(v).elem().bits().min(32)));
+        let (held, wanted) = (self.plan.layout(self.k, arg)?, self.plan.layout(self.k, result)?);
+        let wide = to / from.min(to);
+        let parts = (0..wide).map(|n| {
+            self.element_table(held, wanted, |at| {
+                let (last, rest) = at.split_last().expect("a tile has a dimension");
+                [rest, &[last * wide + n]].concat()
+            })
+        });
+        let parts: Vec<Vec<u16>> = parts.collect::<Result<_>>()?;
+        let in_order: Vec<u16> = (0..parts[0].len()).flat_map(|e| parts.iter().map(move |t| t[e])).collect();
+        let whole = (32 / from) as u16;
+        let full = in_order.chunks_exact(usize::from(whole));
+        let same = |w: &[u16]| w[0].is_multiple_of(whole) && w.windows(2).all(|p| p[1] == p[0] + 1);
+        Ok((from < to && full.clone().all(same)).then(|| full.map(|w| w[0] / whole).collect()))
     }
 
     fn tile_broadcast(&mut self, result: Value, arg: Value) -> Result<()> {
