@@ -108,3 +108,35 @@ fn sums_without_a_sign_wrap_around() {
         check(&summed("first = iota 0 : i32[B]", "", "", &at), &[("n", 2), ("m", 700)], &[]);
     }
 }
+
+/// Places in a table by its rows and its columns, for a tile of one dimension and for one of three; a scalar stands for all.
+#[test]
+fn places_in_views_of_other_ranks() {
+    let text = "kernel pages(seq: ptr<TY>, pos: ptr<i32>, table: ptr<f32>, y: ptr<f32>, z: ptr<f32>, seqs: i32, most: i32, m: i32) {
+        grid cdiv(m, 64)
+        gs = view seq : TY[m] fill -1
+        gp = view pos : i32[m] fill -1
+        gt = view table : f32[seqs, most]
+        gy = view y : f32[seqs, most]
+        gz = view z : f32[m]
+        i = block_index
+        s = load gs[i*64] : TY[64]
+        p = load gp[i*64] : i32[64]
+        t = load gt[s, p / 4] : f32[64] where p >= 0
+        first = load gt[s, 1] : f32[64]
+        at = reshape (p / 4) : i32[2, 4, 8]
+        three = load gt[reshape s : TY[2, 4, 8], at] : f32[2, 4, 8] where at >= 0
+        atomic_add gy[s, p / 4], t where p >= 0
+        store gz[i*64], t * 2.0 + first + reshape three : f32[64]
+    }
+    mapping pages { kernel: warps WARPS }";
+    let seq: Vec<i32> = (0..150).map(|i| i * 7 % 23 - 2).collect();
+    let wide: Vec<i64> = seq.iter().map(|&s| if s == 5 { 1 << 32 } else { s.into() }).collect();
+    let pos: Vec<i32> = (0..150).map(|i| i * 11 % 37 - 1).collect();
+    let sizes = [("seqs", 19), ("most", 8), ("m", 150)];
+    for (ty, warps) in [("i32", "1"), ("i32", "4"), ("i64", "1"), ("i64", "4")] {
+        let text = text.replace("TY", ty).replace("WARPS", warps);
+        let given = if ty == "i64" { Given::I64(&wide) } else { Given::I32(&seq) };
+        check(&text, &sizes, &[("seq", given), ("pos", Given::I32(&pos))]);
+    }
+}

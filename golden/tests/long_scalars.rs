@@ -104,3 +104,17 @@ fn promised_multiples_give_vectors() {
         assert_eq!(made.ptx.contains(vector), expected, "{promise}: {}", made.ptx);
     }
 }
+
+/// Positions and lengths of 64 bits as floats: rounded once.
+#[test]
+fn long_scalars_become_floats() {
+    let all: Vec<i64> = numbers().into_iter().chain([0, (1 << 24) + 1, (1 << 53) + (1 << 29) + 1]).collect();
+    for ty in ["i64", "u64"] {
+        let text = text(ty, "cast(a, f32)")
+            .replace("z: ptr<i64>", "z: ptr<f32>")
+            .replace("z: ptr<u64>", "z: ptr<f32>");
+        let text = text.replace(&format!("gz = view z : {ty}"), "gz = view z : f32");
+        let given = [("x", Given::I64(&all)), ("y", Given::I64(&all))];
+        check(&text, &[("n", all.len() as i64)], &given);
+    }
+}

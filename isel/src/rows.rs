@@ -244,3 +244,18 @@ pub(crate) fn reduced(op: ReduceOp) -> BinOp {
         ReduceOp::Xor => BinOp::Xor,
     }
 }
+
+/// The instruction that reduces words over a warp, and the bits that are turned before it and behind it: the least number is the
+/// greatest one of the complements, and the order of unsigned numbers is that of signed ones with the highest bit turned.
+pub(crate) fn redux(row: Opcode) -> Option<(Opcode, i64)> {
+    Some(match row {
+        Opcode::AddS32 => (Opcode::ReduxAddS32, 0),
+        Opcode::MaxS32 => (Opcode::ReduxMaxS32, 0),
+        Opcode::MinS32 => (Opcode::ReduxMaxS32, -1),
+        Opcode::MaxU32 => (Opcode::ReduxMaxS32, i64::from(i32::MIN)),
+        Opcode::MinU32 => (Opcode::ReduxMaxS32, i64::from(i32::MAX)),
+        Opcode::Or => (Opcode::ReduxOr, 0),
+        Opcode::And => (Opcode::ReduxOr, -1),
+        _ => return None,
+    })
+}

@@ -226,6 +226,8 @@ opcodes! {
     HighBf16 "high.bf16" &[B32], &[B32], Pure "sm_10";
     F32FromS32 "cvt.f32.s32" &[B32], &[B32], Pure "sm_10";
     F32FromU32 "cvt.f32.u32" &[B32], &[B32], Pure "sm_10";
+    F32FromS64 "cvt.f32.s64" &[B64], &[B32], Pure "sm_13";
+    F32FromU64 "cvt.f32.u64" &[B64], &[B32], Pure "sm_13";
     LowE4m3 "low.e4m3x2" &[B32], &[B32], Pure "sm_89";
     HighE4m3 "high.e4m3x2" &[B32], &[B32], Pure "sm_89";
     PackE4m3 "cvt.e4m3x2.f32" &[B32, B32], &[B32], Pure "sm_89";

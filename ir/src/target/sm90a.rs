@@ -280,6 +280,8 @@ static ROWS: Rows = rows! {
     HighBf16 "and.b32 $d, $0, 0xffff0000" Alu 4 2 10 "";
     F32FromS32 "cvt.rn.f32.s32 $d, $0" Alu 6 8 10 "I2FP";
     F32FromU32 "cvt.rn.f32.u32 $d, $0" Alu 6 8 10 "I2FP";
+    F32FromS64 "cvt.rn.f32.s64 $d, $0" Sfu 12 16 10 "I2F";
+    F32FromU64 "cvt.rn.f32.u64 $d, $0" Sfu 12 16 10 "I2F";
     LowE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, l; }" Alu 6 4 78 "F2FP";
     HighE4m3 "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, h; }" Alu 6 4 78 "F2FP";
     PackE4m3 "{ .reg .b16 p; cvt.rn.satfinite.e4m3x2.f32 p, $0, $1; cvt.u32.u16 $d, p; }" Alu 6 4 78 "F2FP";

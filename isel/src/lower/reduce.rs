@@ -3,12 +3,13 @@
 //!
 //! ```text
 //!  registers r0 r1 r2 r3 ─► r      lanes: shfl.bfly 1, 2 ─► r      warps: scratch buffer ─► r
+//!                                  a warp of integers: redux
 //! ```
 
 use super::Lower;
 use super::coords::register_coord;
 use crate::Result;
-use crate::rows::{binary_row, kind, reduced};
+use crate::rows::{binary_row, kind, reduced, redux};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Basis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
@@ -86,12 +87,31 @@ impl Lower<'_, '_> {
         mut r: machine::Value,
         bits: impl Iterator<Item = u64>,
     ) -> machine::Value {
+        let bits: Vec<u64> = bits.collect();
+        if let Some((redux, turned)) = redux(row).filter(|_| is_warp(&bits)) {
+            return self.across_warp(redux, r, turned);
+        }
         for bit in bits {
             let regs = self.func.ty(r).regs() as u16;
             let other = self.repeat(Opcode::ShflBfly, Attr::Imm(bit as i64), &[(r, IndexMap::EACH)], regs);
             r = self.repeat(row, Attr::None, &[(r, IndexMap::EACH), (other, IndexMap::EACH)], regs);
         }
         r
+    }
+
+    /// Reduces over all lanes of a warp by one instruction, of words in which some bits are turned.
+    fn across_warp(&mut self, redux: Opcode, r: machine::Value, turned: i64) -> machine::Value {
+        let regs = self.func.ty(r).regs() as u16;
+        let turn = |l: &mut Self, r| match turned {
+            0 => r,
+            _ => {
+                let bits = l.at().imm(turned);
+                l.repeat(Opcode::Xor, Attr::None, &[(r, IndexMap::EACH), (bits, IndexMap::Whole)], regs)
+            }
+        };
+        let own = turn(self, r);
+        let all = self.repeat(redux, Attr::None, &[(own, IndexMap::EACH)], regs);
+        turn(self, all)
     }
 
     /// Along the dimension, threads must hold different elements of one result, or the same ones. A layout that the
@@ -169,6 +189,11 @@ impl Lower<'_, '_> {
             _ => v,
         }
     }
+}
+
+/// Whether lanes whose numbers differ in these bits are all of a warp.
+fn is_warp(bits: &[u64]) -> bool {
+    bits.len() == 5 && bits.iter().sum::<u64>() == 31
 }
 
 /// Lane bits that move along the dimension.

@@ -357,6 +357,8 @@ impl Lower<'_, '_> {
             (Elem::Int(64) | Elem::Uint(64), b) if word(b) => self.at().op(Opcode::Narrow64, &[x], Ty::B32),
             (Elem::Int(32), Elem::F32) => self.at().op(Opcode::F32FromS32, &[x], Ty::B32),
             (Elem::Uint(32), Elem::F32) => self.at().op(Opcode::F32FromU32, &[x], Ty::B32),
+            (Elem::Int(64), Elem::F32) => self.at().op(Opcode::F32FromS64, &[x], Ty::B32),
+            (Elem::Uint(64), Elem::F32) => self.at().op(Opcode::F32FromU64, &[x], Ty::B32),
             (Elem::F32, Elem::F16) => self.at().op(Opcode::PackF16, &[x, x], Ty::B32),
             (Elem::F32, Elem::Bf16) => self.at().op(Opcode::PackBf16, &[x, x], Ty::B32),
             (Elem::F16, Elem::F32) => self.at().op(Opcode::LowF16, &[x], Ty::B32),

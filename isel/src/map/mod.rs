@@ -5,6 +5,7 @@
 //!  tunables ─► constants           tunables.rs
 //!  wide indices ─► i32             narrow_indices.rs
 //!  functions ─► arithmetic         expand_functions.rs
+//!  equal reductions ─► one          merge_reductions.rs
 //!  updates of rows ─► of sums       merge_updates.rs: neighbours with one index
 //!  updates ─► compare-and-swap     expand_updates.rs: those that no instruction makes
 //!  truth values ─► bytes           bool_memory.rs
@@ -66,6 +67,7 @@ mod k_blocks;
 mod longest_first;
 mod loops;
 mod mask_to_branch;
+mod merge_reductions;
 mod merge_updates;
 mod mma_variant;
 mod narrow_indices;
@@ -131,6 +133,7 @@ pub use join_depths::do_join_depths;
 pub use join_groups::do_join_groups;
 pub use k_blocks::do_k_blocks;
 pub use mask_to_branch::do_mask_to_branch;
+pub use merge_reductions::do_merge_reductions;
 pub use merge_updates::do_merge_updates;
 pub use mma_variant::do_mma_variant;
 pub use narrow_indices::do_narrow_indices;

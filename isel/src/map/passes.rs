@@ -65,6 +65,9 @@ pub const PASSES: &[MapPass] = &[
     each!("expand_functions", "writes functions that have no instruction as arithmetic", |v, _| {
         do_expand_functions(&mut v.kernel)
     }),
+    each!("merge_reductions", "computes equal reductions of one tile once", |v, c| {
+        do_merge_reductions(&mut v.kernel, c.mapping)
+    }),
     each!("merge_updates", "sums neighbours with one index before the update", |v, c| {
         do_merge_updates(&mut v.kernel, c.mapping)
     }),

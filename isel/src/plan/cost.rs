@@ -22,7 +22,7 @@ use super::trips::{deferred_insts, depths, weigh};
 use super::types::{Fill, Plan, Remade, SharedTile, Staged, StorePlan, WarpProduct};
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
-use crate::rows::row_of;
+use crate::rows::{redux, row_of};
 use crate::tiles::{extents, layout_error, reads_tile, runs, warps};
 use crate::vector::vector_elements;
 use crate::{IselError, Result};
@@ -461,7 +461,11 @@ impl<'k> Model<'k> {
         if plan.is_partial(inst) {
             return (own, least);
         }
-        own += self.row(inst, results * (lanes as f64).log2(), shuffle);
+        let whole = lanes == 32 && matches!(self.k.insts[inst].op, Op::Reduce(..));
+        own += match row_of(self.k, inst).and_then(redux).filter(|_| whole) {
+            Some((redux, _)) => self.row(inst, results, self.interval(redux)),
+            None => self.row(inst, results * (lanes as f64).log2(), shuffle),
+        };
         if across * groups > 1 {
             own += self.target.estimates.meeting_cycles + results * f64::from(warps(self.k, inst));
         }

@@ -39,28 +39,43 @@ impl KernelBuilder {
         shape: Shape,
     ) -> Result<Inst> {
         self.all_visible(&[view])?;
-        let flat = self.flat_shape(view, index, shape);
-        let index = self.grown(index, shape)?;
         let mask = self.grown_mask(mask, shape)?;
         let elem = self.kernel.ty(view).elem();
         let op = Op::LoadGather { masked: mask.is_some() };
-        if let Some(flat) = flat {
-            let index = self.all_flat(&index, flat)?;
+        if let Some(flat) = self.flat_shape(view, index, shape) {
+            let index = self.flat_places(index, shape, flat)?;
             let mask = self.all_flat(mask.as_slice(), flat)?;
             let made = self.inst(op, &joined(view, &index, &mask), Some(Type::Tile(elem, flat)))?;
             return self.inst(Op::Reshape, &[self.kernel.result(made)], Some(Type::Tile(elem, shape)));
         }
+        let index = self.grown(index, shape)?;
         self.inst(op, &joined(view, &index, mask.as_slice()), Some(Type::Tile(elem, shape)))
     }
 
-    /// The shape of all elements in a row, where a tile of several dimensions gives the indices of a view of one.
+    /// The shape of all elements in a row, where each has a place of its own in a view of another rank: indices are scalars and tiles of
+    /// the accessed shape.
     fn flat_shape(&self, view: Value, index: &[Value], shape: Shape) -> Option<Shape> {
         let (first, rest) = shape.dims().split_first()?;
-        let [index] = index else { return None };
-        let indexed = self.kernel.ty(*index).shape().is_some_and(|own| own.rank() == shape.rank());
-        let one = matches!(self.kernel.ty(view), Type::View(_, 1)) && !rest.is_empty() && indexed;
+        let Type::View(_, rank) = self.kernel.ty(view) else { return None };
+        let rank = usize::from(rank).min(MAX_RANK);
+        let mut tiles = index.iter().filter_map(|&v| self.kernel.ty(v).shape()).peekable();
+        let apart = rank != shape.rank() && index.len() == rank;
+        let own = apart && tiles.peek().is_some() && tiles.all(|t| t.rank() == shape.rank());
         let all = || rest.iter().try_fold(*first, |all, d| all.times(*d));
-        one.then(all).flatten().and_then(|all| Shape::new(&[all]))
+        let mut dims = [Dim::new(1); MAX_RANK];
+        dims[0] = own.then(all).flatten()?;
+        Shape::new(&dims[..rank])
+    }
+
+    /// Indices of all elements in a row.
+    fn flat_places(&mut self, index: &[Value], shape: Shape, flat: Shape) -> Result<Vec<Value>> {
+        let whole = |b: &mut Self, v: Value| match b.kernel.ty(v) {
+            Type::Scalar(_) => b.with_shape(Op::Full, &[v], shape),
+            _ => Ok(v),
+        };
+        let index = index.iter().map(|&v| whole(self, v)).collect::<Result<Vec<_>>>()?;
+        let index = self.grown(&index, shape)?;
+        self.all_flat(&index, flat)
     }
 
     fn all_flat(&mut self, tiles: &[Value], flat: Shape) -> Result<Vec<Value>> {
@@ -207,14 +222,13 @@ impl KernelBuilder {
         let Some(shape) = given.last().and_then(|&x| self.kernel.ty(x).shape()) else {
             return self.inst(op, &joined(view, index, given), None);
         };
-        let flat = self.flat_shape(view, index, shape);
-        let index = self.grown(index, shape)?;
         let mask = self.grown_mask(mask, shape)?;
         let rest: Vec<Value> = given.iter().copied().chain(mask).collect();
-        let Some(flat) = flat else {
+        let Some(flat) = self.flat_shape(view, index, shape) else {
+            let index = self.grown(index, shape)?;
             return self.inst(op, &joined(view, &index, &rest), None);
         };
-        let [index, rest] = [self.all_flat(&index, flat)?, self.all_flat(&rest, flat)?];
+        let [index, rest] = [self.flat_places(index, shape, flat)?, self.all_flat(&rest, flat)?];
         let made = self.inst(op, &joined(view, &index, &rest), None)?;
         match self.kernel.results(made) {
             &[old] => {

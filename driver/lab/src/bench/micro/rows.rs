@@ -38,6 +38,9 @@ pub const FREE: &[Opcode] = &[
     Opcode::NotPred,
 ];
 
+/// Rows whose chains ptxas makes chains of words: a word that was widened is converted as a word.
+const NARROWED: &[Opcode] = &[Opcode::F32FromS64, Opcode::F32FromU64];
+
 /// Whether the generator measures a row.
 pub fn is_measured(row: &Row) -> bool {
     let scalar = |c: &Class| matches!(c, Class::Pred | Class::B32 | Class::B64);
@@ -48,6 +51,7 @@ pub fn is_measured(row: &Row) -> bool {
         && row.opcode.args().iter().chain(row.opcode.results()).all(scalar)
         && !row.syntax.is_empty()
         && !FREE.contains(&row.opcode)
+        && !NARROWED.contains(&row.opcode)
 }
 
 /// The class that a chain runs through: that of the first operand.
