@@ -36,8 +36,12 @@ fn weights(group: u32, words: &[(&str, &str)]) -> String {
 
 /// Bytes of a stage of each ring, which have other sizes, together. Results are right in all orders.
 fn bytes(text: &str) -> u32 {
+    bytes_of(text, &[128, 384, 1024])
+}
+
+fn bytes_of(text: &str, depths: &[i64]) -> u32 {
     let mut stages = BTreeSet::new();
-    for k in [128, 384, 1024] {
+    for &k in depths {
         let ptx = check(text, &[("n", 128), ("k", k)], &["x=ints:-3..4"]);
         let lines = ptx.lines().filter(|l| l.contains("expect_tx"));
         stages.extend(lines.filter_map(|l| l.rsplit(' ').next()?.trim_end_matches(';').parse::<u32>().ok()));
@@ -86,6 +90,32 @@ fn other_groups_stay_alone() {
     ] {
         let single = [&words[..], &[SINGLE]].concat();
         assert_eq!(bytes(&weights(group, &words)), bytes(&weights(group, &single)), "{group} {words:?}");
+    }
+}
+
+/// Each column that lies in rows takes the copy engine a line for each row, however few bytes of it are wanted. Two of them are
+/// fetched for two groups of 64, and zero points of any type for four of 32.
+#[test]
+fn zero_points_are_fetched_for_several_groups() {
+    let begin = ("i = block_index", "gz = view z : TYPE[n, k / GROUP] i = block_index");
+    let load = ("p = mma zero,", "zp = load gz[i*64, t] : TYPE[64, 1]  p = mma zero,");
+    for ty in ["u4", "u8", "f16", "f32", "i32"] {
+        let [pointer, begin, load] =
+            ["s: ptr<f16> align 16, z: ptr<TYPE> align 16", begin.1, load.1].map(|w| w.replace("TYPE", ty));
+        let zero = if ty == "f16" { "zp" } else { "cast(zp, f16)" };
+        let words = [
+            ("s: ptr<f16> align 16", pointer.as_str()),
+            ("i = block_index", &begin),
+            ("p = mma zero,", &load),
+            ("8.0", zero),
+            ("k / GROUP] strides [1, n]", "k / GROUP]"),
+            ("k: i32 % 128", "k: i32 % 2048"),
+        ];
+        for (group, count) in [(64, 2), (32, 4)] {
+            // Weights and activations of several groups, and as many lines of scales and zero points as for one.
+            let [operands, lines] = [(64 * group / 2) + 16 * group * 2, 64 * 16 * 2];
+            assert_eq!(bytes_of(&weights(group, &words), &[2048]), count * operands + lines, "{ty} {group}");
+        }
     }
 }
 
@@ -148,5 +178,7 @@ fn right_operands_are_scaled_too() {
     for (m, k) in [(64, 128), (77, 384)] {
         let ptx = check(text, &[("m", m), ("n", 128), ("k", k)], &["x=ints:-3..4"]);
         assert!(!ptx.contains("fma.rn.f32"), "{ptx}");
+        // 32 sums a thread are those of the loop alone: weights, activations and scales of eight groups come together.
+        assert!(ptx.contains(&format!(", {};", 64 * 64 + 64 * 256 + 64 * 8)), "{ptx}");
     }
 }

@@ -222,6 +222,46 @@ fn scales_of_a_row_come_with_their_neighbours() {
     }
 }
 
+/// Zero points of rows are subtracted with the offset that fields have as halves: one subtraction for each pair of weights, and
+/// at most two for each zero point to have its offset. Elements of a few bits are read with those beside them.
+#[test]
+fn zero_points_of_rows_are_subtracted_with_offsets() {
+    let sizes =
+        [("GROUP = 128", "GROUP = 32"), ("n: i32 % 8", "n: i32 % 128"), ("k: i32 % 128", "k: i32 % 2048")];
+    for ty in ["u4", "i4", "u2", "u8", "i8"] {
+        let of_groups = zeros(ty);
+        let apart = format!("z : {ty}[n, cdiv(k, GROUP)] strides [1, n]");
+        let beside = [(apart.as_str(), apart.trim_end_matches(" strides [1, n]"))];
+        for (lies, reads) in [(&[][..], 8), (&beside[..], 2)] {
+            for bf16 in [false, true] {
+                let halves = [("f16", "bf16")];
+                let words = [&sizes[..], &of_groups, lies, if bf16 { &halves } else { &[] }].concat();
+                let both = narrow(&words);
+                let what = format!("{ty} {lies:?} {bf16}");
+                check(&what, &both, [13, 128, 2048]);
+                let [consumer, _] = roles(&both);
+                let count = |word: &str| consumer.matches(word).count();
+                // Four pairs of weights each; the loop may hold several iterations of eight.
+                let products = count("wgmma.mma_async");
+                let subtracted = count(if bf16 { "sub.rn.bf16x2" } else { "sub.rn.f16x2" });
+                // A bf16 of a byte is made through f32.
+                assert!(subtracted <= 6 * products || bf16 && ty.ends_with('8'), "{what}: {subtracted}");
+                let bytes = count("ld.shared.u8");
+                assert!(8 * bytes <= reads * products, "{what}: {bytes} reads of a byte");
+            }
+        }
+    }
+}
+
+/// What threads hold no register of cannot be packed: the refusal says what to do.
+#[test]
+fn zero_points_that_cross_bytes_are_refused() {
+    let (kernel, mapping) = narrow(&zeros("u3"));
+    let refused =
+        compile(&kernel, &mapping, &SM90A, &Options::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("a thread holds 6 bits: store `z` as elements of 4, 8 or 16 bits"), "{refused}");
+}
+
 /// Elements that cross words are converted in parts of any depth: registers hold the operand of one part, so ptxas
 /// serializes no product of seven warpgroups.
 #[test]

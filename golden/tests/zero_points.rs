@@ -61,11 +61,10 @@ fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
     assert!(is_helped(&with(&[]), &[]));
     assert!(!is_helped(&with(&[]), &[zero_point]));
     assert!(is_helped(&narrow(&zeros), &[]));
-    // Groups that spare too little, elements that wait for memory, types without the numbers, rounded differences.
+    // Groups that spare too little, of rows' zero points that a conversion takes along too; elements that wait for memory, types without the numbers, rounded differences.
     assert!(is_helped(&with(&[("GROUP = 128", "GROUP = 64")]), &[]));
     assert!(!is_helped(&with(&[("GROUP = 128", "GROUP = 32")]), &[]));
-    assert!(is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 64")]].concat()), &[]));
-    assert!(!is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 32")]].concat()), &[]));
+    assert!(!is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 64")]].concat()), &[]));
     assert!(!is_helped(&with(&[("ptr<u4>", "ptr<u8>"), (": u4[", ": u8[")]), &[]));
     assert!(!is_helped(&with(&[("- 8.0", "- 7.3")]), &[]));
     // What threads bring nobody makes for all, and where nothing is to be taken away nothing is made.

@@ -5,8 +5,10 @@
 //! ```
 
 use crate::boxes::{is_box, is_copied, only_products};
+use crate::tensor_copies::row_around;
 use crate::tiles::{array, unit_dim};
 use warplift_ir::tile::{Inst, Kernel, Op, Value, Way};
+use warplift_ir::types::Elem;
 
 /// Rows, columns and depth of one `mma.sync` on 16-bit elements.
 pub(crate) const WARP_ATOM: [u32; 3] = [16, 8, 16];
@@ -86,9 +88,21 @@ pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {
 }
 
 /// Whether threads may hold the elements of a loaded tile in any order, or of a slice or the transpose of one. That of a packed
-/// array is the plan's. Of elements below a byte whose rows follow each other in memory, threads read the byte of each.
+/// array is the plan's. Of elements below a byte whose rows follow each other in memory, threads read the byte of each. Of rows
+/// that a copy brings with what lies around them, they read their elements at once, if nothing but a conversion reads these.
 pub(crate) fn is_in_any_order(k: &Kernel, v: Value) -> bool {
-    in_any_order(k, v, 0)
+    in_any_order(k, v, 0) || k.def(v).is_some_and(|d| is_row_around(k, d))
+}
+
+/// Whether a load brings narrow elements with those around each row, and only a conversion to floats reads them.
+fn is_row_around(k: &Kernel, load: Inst) -> bool {
+    let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&k.result(load)));
+    let only = users.next().filter(|_| users.next().is_none());
+    let floats = |e: Elem| matches!(e, Elem::F16 | Elem::Bf16 | Elem::F32);
+    let read = |i: Inst| matches!(k.insts[i].op, Op::Cast) && floats(k.ty(k.result(i)).elem());
+    let narrow = matches!(k.insts[load].op, Op::Load) && k.ty(k.result(load)).elem().bits() <= 8;
+    let asked = narrow && matches!(array(k, load).way, Way::Fit | Way::Staged) && only.is_some_and(read);
+    asked && row_around(k, load).is_some()
 }
 
 /// The same, where a dimension of the tile is that of the rows.

@@ -209,7 +209,7 @@ pub fn choose(
     let bounds = Bounds { time, stop: search.stop.as_deref(), climbs, defines: &search.defines, ..bounds };
     let mut chosen = among(kernel, &proposals, launch, target, options, bounds)?;
     chosen.passed_over += passed_over;
-    chosen.unpacked = propose::narrow_arrays(kernel);
+    chosen.unpacked = propose::packable_arrays(kernel);
     chosen.unpacked.retain(|name| !search.grants.packs(name));
     if !search.exhaustive {
         mma_order::answer_otherwise(kernel, &mut chosen, launch, target, options);

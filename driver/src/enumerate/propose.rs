@@ -178,7 +178,7 @@ pub(super) fn anchor<'k>(kernel: &'k Kernel, grants: &Grants) -> Option<Anchor<'
         }),
         unequal: depends_on_place(kernel),
         arrays: arrays(kernel, grants),
-        packed: narrow_arrays(kernel).iter().any(|name| grants.packs(name)),
+        packed: packable_arrays(kernel).iter().any(|name| grants.packs(name)),
         narrow_bits: narrow_bits(kernel).filter(|_| counter.is_some()),
         turned: is_loaded(kernel, kernel.args(mma)[1]) && !is_loaded(kernel, kernel.args(mma)[2]),
     })
@@ -330,10 +330,15 @@ fn beside_products(kernel: &Kernel, holder: Option<Inst>, mma: Inst) -> bool {
 /// Ways of arrays for a kernel that multiplies narrow elements: narrow arrays are packed where that is granted. How the others
 /// come is left to the planner: one that no copy brings says nothing about the rest.
 fn arrays(kernel: &Kernel, grants: &Grants) -> Vec<(String, ArrayMapping)> {
-    let way = |name: &str| if grants.packs(name) { Way::Packed } else { Way::Fit };
-    let narrow = narrow_arrays(kernel).into_iter();
+    let way = |name: &str, v: Value| match grants.packs(name) && !is_column(kernel, v) {
+        true => Way::Packed,
+        false => Way::Fit,
+    };
+    let narrow = converted(kernel).into_iter();
     narrow
-        .map(|name| (name.clone(), ArrayMapping { way: way(&name), stream: true, before_wait: false }))
+        .map(|(name, v)| {
+            (name.clone(), ArrayMapping { way: way(&name, v), stream: true, before_wait: false })
+        })
         .collect()
 }
 
@@ -341,14 +346,20 @@ impl Grants {
     /// All narrow arrays that threads convert to operands may be packed.
     pub fn packing(kernel: &Kernel) -> Self {
         let mut grants = Self::default();
-        narrow_arrays(kernel).iter().for_each(|name| grants.add(name, true, false));
+        packable_arrays(kernel).iter().for_each(|name| grants.add(name, true, false));
         grants
     }
 }
 
-/// Arrays of elements of less than 16 bits whose tiles threads convert to operands.
-pub(super) fn narrow_arrays(kernel: &Kernel) -> Vec<String> {
-    converted(kernel).into_iter().map(|(name, _)| name).collect()
+/// Arrays of elements of less than 16 bits whose tiles threads convert to operands, and hold whole registers of.
+pub(super) fn packable_arrays(kernel: &Kernel) -> Vec<String> {
+    let tiles = converted(kernel).into_iter().filter(|(_, v)| !is_column(kernel, *v));
+    tiles.map(|(name, _)| name).collect()
+}
+
+/// Whether a tile is one element of each row, or of each column: several threads hold each.
+fn is_column(kernel: &Kernel, v: Value) -> bool {
+    kernel.ty(v).shape().is_some_and(|s| s.dims().iter().any(|d| d.constant() == Some(1)))
 }
 
 /// Bits of the narrowest elements that threads convert to operands.

@@ -123,6 +123,24 @@ fn narrow_weights_are_packed_where_that_is_granted_and_the_planner_decides_on_th
     assert!(all.iter().any(|m| m.arrays.is_empty()) && all.iter().filter(both).count() >= 4, "{all:?}");
 }
 
+/// Threads hold no whole register of a zero point for each row: it comes as it lies, and nobody is asked to pack it.
+#[test]
+fn columns_are_not_packed() {
+    let text = include_str!("../../kernels/a16w4.tile")
+        .replace("s: ptr<f16> align 16,", "s: ptr<f16> align 16, z: ptr<u4> align 16,")
+        .replace("gy =", "gz = view z : u4[n, cdiv(k, GROUP)] strides [1, n] gy =")
+        .replace("tx =", "zero_point = load gz[i*BN, t] : u4[BN, 1] tx =")
+        .replace("- 8.0", "- cast(zero_point, f16)");
+    let kernel = parse_file(&text, "zeros.tile").unwrap().kernels.remove(0);
+    assert_eq!(propose::packable_arrays(&kernel), ["w"]);
+    let mut grants = Grants::packing(&kernel);
+    grants.add("z", true, false);
+    let all = mappings(&kernel, &SM90A, &grants);
+    let way = |m: &Mapping, array: &str| m.arrays.iter().find(|a| a.0 == array).map(|a| a.1.way);
+    assert!(all.iter().any(|m| way(m, "w") == Some(Way::Packed)), "{all:?}");
+    assert!(all.iter().all(|m| way(m, "z") != Some(Way::Packed)), "{all:?}");
+}
+
 /// A mask chooses among products of operands, it is no operand: tiles are those of the kernel without it.
 #[test]
 fn masks_of_bytes_are_no_weights() {
@@ -143,7 +161,7 @@ fn masks_of_bytes_are_no_weights() {
     };
     let narrow = |mask: &str| {
         let kernel = parse_file(&text(mask), "masks.tile").unwrap().kernels.remove(0);
-        propose::narrow_arrays(&kernel)
+        propose::packable_arrays(&kernel)
     };
     let scores = "0)
         s = mma zero, ta, trans(tb)

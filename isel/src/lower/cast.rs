@@ -6,6 +6,7 @@
 
 use super::bytes::is_to_bytes;
 use super::half::PAIR_LOW;
+use super::zero_columns::Subtrahend;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{float_bits, is_half};
@@ -69,9 +70,9 @@ impl Lower<'_, '_> {
     /// Narrow elements become halves of the type, or halves of f16 that are widened to f32.
     fn narrow_to_float(&mut self, result: Value, arg: Value, to: Elem) -> Result<machine::Value> {
         if to != Elem::F32 {
-            return self.narrow_to_half(result, arg, to, 0.0);
+            return self.narrow_to_half(result, arg, to, Subtrahend::default());
         }
-        let half = self.narrow_to_half(result, arg, Elem::F16, 0.0)?;
+        let half = self.narrow_to_half(result, arg, Elem::F16, Subtrahend::default())?;
         let wide = self.unpack(Elem::F16, half, 2 * self.func.ty(half).regs() as u16);
         Ok(self.pick(wide, (0..self.result_regs(result)?).collect()))
     }

@@ -16,6 +16,8 @@
 
 use super::Lower;
 use super::narrow::Source;
+use super::zero_columns::Subtrahend;
+use crate::Result;
 use warplift_ir::machine::{self, Attr};
 use warplift_ir::target::Opcode;
 
@@ -52,10 +54,16 @@ impl Lower<'_, '_> {
     }
 
     /// Integers as halves.
-    pub(super) fn fields(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+    pub(super) fn fields(
+        &mut self,
+        s: &mut Source,
+        low: u16,
+        high: u16,
+        less: &mut Subtrahend,
+    ) -> Result<machine::Value> {
         let (pair, bits) = (self.facing(s, [low, high]), s.elem.bits());
         let to = s.to.window(pair.bit, bits);
-        self.offset_fields(s, [to; 2], bias, |l, s, table, with| {
+        self.offset_fields(s, [to; 2], less, |l, s, table, with| {
             l.moved_bits(s, pair, [0, bits, to], table, with)
         })
     }

@@ -62,6 +62,7 @@ mod tile;
 mod versions;
 mod view;
 mod waits;
+mod zero_columns;
 mod zero_point;
 
 use crate::plan::Plan;

@@ -15,13 +15,14 @@
 //! ```
 //!
 //! The exponents 0x6400 and 0x5400 hold an integer in the low bits of the mantissa. The subtraction that removes the
-//! offset also removes a constant zero point; both are exact. For bf16 the exponent is 0x4300 (128), with a mantissa
+//! offset also removes a constant zero point; both are exact. Zero points of rows get the same offset (`zero_columns`). For bf16 the exponent is 0x4300 (128), with a mantissa
 //! of 7 bits; bytes go through f32 there (0x4b000000, 2^23). The sign bit of a signed integer is flipped on the way
 //! (`lop3` with exclusive or), which adds half its range. The target layout may order a thread's elements differently
 //! from the source: the layouts give the place of each one. (Tilus, section 7: low-precision types; the numbers: PTX
 //! ISA, `lop3`, `prmt`, `cvt`.)
 
-use super::{Low, Lower};
+use super::Lower;
+use super::zero_columns::Subtrahend;
 use crate::Result;
 use crate::plan::crosses_words;
 use rustc_hash::FxHashMap;
@@ -37,7 +38,7 @@ pub(super) const AND_OR: i64 = 0xea;
 /// `lop3` table of `(a & b) ^ c`.
 const AND_XOR: i64 = 0x6a;
 /// Largest zero point that f32 subtracts exactly from a byte, with a wide margin.
-const BYTE_BIAS: f64 = 65536.0;
+pub(super) const BYTE_BIAS: f64 = 65536.0;
 
 /// The kind of halves that elements become.
 #[derive(Clone, Copy)]
@@ -103,6 +104,8 @@ pub(super) struct Source {
     changed: FxHashMap<(u16, Change), machine::Value>,
     /// Pairs of halfwords in one register, shifted down by so many bits.
     pub halfwords: FxHashMap<([u16; 2], i32), machine::Value>,
+    /// Registers with two bytes, by registers and bytes.
+    separated: FxHashMap<([u16; 2], u32), machine::Value>,
     /// Constants.
     constants: FxHashMap<u32, machine::Value>,
 }
@@ -145,7 +148,7 @@ pub(super) fn bit_offset(
 
 /// The tile in whose registers narrow elements lie, and where they begin in it: parts of a tile share registers where its
 /// elements cross words.
-fn whole(k: &Kernel, v: Value) -> (Value, Vec<u64>) {
+pub(super) fn whole(k: &Kernel, v: Value) -> (Value, Vec<u64>) {
     let def = k.def(v).filter(|_| crosses_words(k.ty(v).elem().bits()));
     let Some((Op::Slice(offsets), args)) = def.map(|d| (&k.insts[d].op, k.args(d))) else {
         return (v, vec![0; k.ty(v).shape().map_or(0, |s| s.dims().len())]);
@@ -168,9 +171,9 @@ pub(super) fn no_cast(from: Elem, to: Elem) -> String {
 }
 
 impl Source {
-    fn new(fragment: machine::Value, elem: Elem, to: Half) -> Self {
-        let (changed, halfwords, constants) = Default::default();
-        Self { fragment, elem, to, masked_only: false, changed, halfwords, constants }
+    pub fn new(fragment: machine::Value, elem: Elem, to: Half) -> Self {
+        let (changed, halfwords, separated, constants) = Default::default();
+        Self { fragment, elem, to, masked_only: false, changed, halfwords, separated, constants }
     }
 
     /// The bit of an element in the fragment.
@@ -189,7 +192,7 @@ impl Source {
 }
 
 impl Lower<'_, '_> {
-    /// A tile of narrow elements as a tile of f16 or bf16, less `bias`, pair by pair.
+    /// A tile of narrow elements as a tile of f16 or bf16, less constants or the elements of a column, pair by pair.
     ///
     /// # Errors
     /// The element type has no conversion.
@@ -198,9 +201,9 @@ impl Lower<'_, '_> {
         result: Value,
         arg: Value,
         kind: Elem,
-        bias: f64,
+        less: Subtrahend,
     ) -> Result<machine::Value> {
-        self.narrow_pairs(result, arg, kind, Some(bias))
+        self.narrow_pairs(result, arg, kind, Some(less))
     }
 
     /// A tile of integers below 8 bits as fields in the low bits of halves. Such a half is the integer times the
@@ -218,7 +221,7 @@ impl Lower<'_, '_> {
         result: Value,
         arg: Value,
         kind: Elem,
-        bias: Option<f64>,
+        less: Option<Subtrahend>,
     ) -> Result<machine::Value> {
         let elem = self.k.ty(arg).elem();
         let direct = Half::of(kind).takes(elem);
@@ -227,12 +230,14 @@ impl Lower<'_, '_> {
         let whole = whole(self.k, arg).0;
         let fragment = self.materialize(whole, whole)?;
         let mut source = Source::new(fragment, elem, half);
-        source.masked_only = bias.is_none();
+        source.masked_only = less.is_none();
+        let mut less = less.unwrap_or_default();
         let mut parts = Vec::new();
         for pair in table.chunks(2) {
             // An element without a partner is paired with itself.
             let (low, high) = (pair[0], pair[pair.len() - 1]);
-            parts.push(self.half_pair(&mut source, low, high, bias.unwrap_or(0.0))?);
+            less.turn_to(parts.len());
+            parts.push(self.half_pair(&mut source, low, high, &mut less)?);
         }
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
@@ -241,9 +246,19 @@ impl Lower<'_, '_> {
 
     /// The element of a narrow tile, or of the tile in whose registers it lies, that each element of another tile is.
     pub(super) fn narrow_table(&self, to: Value, narrow: Value) -> Result<Vec<u16>> {
+        self.narrow_elements(to, narrow, <[u64]>::to_vec)
+    }
+
+    /// The same, where the place of an element in the narrow tile follows from that in the other one.
+    pub(super) fn narrow_elements(
+        &self,
+        to: Value,
+        narrow: Value,
+        place: impl Fn(&[u64]) -> Vec<u64>,
+    ) -> Result<Vec<u16>> {
         let (whole, from) = whole(self.k, narrow);
         let [a, b] = [whole, to].map(|v| self.plan.layout(self.k, v));
-        self.element_table(a?, b?, |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
+        self.element_table(a?, b?, |at| place(at).iter().zip(&from).map(|(a, f)| a + f).collect())
     }
 
     /// A tile of narrow integers as one of words.
@@ -275,14 +290,20 @@ impl Lower<'_, '_> {
     }
 
     /// Two elements as halves of one register.
-    fn half_pair(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> Result<machine::Value> {
+    pub(super) fn half_pair(
+        &mut self,
+        s: &mut Source,
+        low: u16,
+        high: u16,
+        less: &mut Subtrahend,
+    ) -> Result<machine::Value> {
         match s.elem {
-            Elem::Uint(1 | 2 | 4) | Elem::Int(1 | 2 | 4) => Ok(self.apart_by_half(s, low, high, bias)),
+            Elem::Uint(1 | 2 | 4) | Elem::Int(1 | 2 | 4) => self.apart_by_half(s, low, high, less),
             Elem::Uint(8) | Elem::Int(8) if s.to.elem == Elem::Bf16 => {
-                Ok(self.wide_bytes(s, low, high, bias))
+                Ok(self.wide_bytes(s, low, high, less.constant()))
             }
-            Elem::Uint(8) | Elem::Int(8) => Ok(self.bytes(s, low, high, bias)),
-            Elem::Uint(1..=7) | Elem::Int(1..=7) => Ok(self.fields(s, low, high, bias)),
+            Elem::Uint(8) | Elem::Int(8) => self.bytes(s, low, high, less),
+            Elem::Uint(1..=7) | Elem::Int(1..=7) => self.fields(s, low, high, less),
             Elem::E4M3 => Ok(self.e4m3(s, low, high)),
             Elem::E5M2 => Ok(self.e5m2(s, low, high)),
             Elem::Mini { exponent: 1..=4, mantissa } => {
@@ -335,15 +356,20 @@ impl Lower<'_, '_> {
         v
     }
 
-    /// `x - offsets`, the offset of each half on its own.
+    /// `x - offsets - less`, the offset of each half on its own.
     fn without_offsets(
         &mut self,
         s: &mut Source,
         x: machine::Value,
-        [low, high]: [f64; 2],
-    ) -> machine::Value {
-        let offset = self.constant(s, s.to.bits(low) | s.to.bits(high) << 16);
-        self.single(s.to.sub, Attr::None, &[x, offset])
+        offsets: [f64; 2],
+        less: &mut Subtrahend,
+    ) -> Result<machine::Value> {
+        let offset = match less.offset(offsets) {
+            Some([0.0, 0.0]) => return Ok(x),
+            Some([low, high]) => self.constant(s, s.to.bits(low) | s.to.bits(high) << 16),
+            None => self.zero_pair(less, offsets)?,
+        };
+        Ok(self.single(s.to.sub, Attr::None, &[x, offset]))
     }
 
     /// Masks two fields at given bits of their halves and converts them to halves.
@@ -353,11 +379,11 @@ impl Lower<'_, '_> {
         x: machine::Value,
         bit_offset: [u32; 2],
         bits: u32,
-        bias: f64,
-    ) -> machine::Value {
+        less: &mut Subtrahend,
+    ) -> Result<machine::Value> {
         let field = (1u32 << bits) - 1;
         let mask = self.constant(s, field << bit_offset[0] | (field << bit_offset[1]) << 16);
-        self.offset_fields(s, bit_offset, bias, |l, _, table, with| match with {
+        self.offset_fields(s, bit_offset, less, |l, _, table, with| match with {
             Some(with) => l.single(Opcode::Lop3, Attr::Imm(table), &[x, mask, with]),
             None => l.single(Opcode::And, Attr::None, &[x, mask]),
         })
@@ -368,24 +394,30 @@ impl Lower<'_, '_> {
         &mut self,
         s: &mut Source,
         bit_offset: [u32; 2],
-        bias: f64,
+        less: &mut Subtrahend,
         masked: impl FnOnce(&mut Self, &mut Source, i64, Option<machine::Value>) -> machine::Value,
-    ) -> machine::Value {
+    ) -> Result<machine::Value> {
         let (signed, to) = (s.elem.is_signed(), s.to);
         let sign = if signed { 1u32 << (s.elem.bits() - 1) } else { 0 };
         let table = if signed { AND_XOR } else { AND_OR };
         let word = |f: &dyn Fn(u32) -> u32| f(bit_offset[0]) | f(bit_offset[1]) << 16;
         if s.masked_only {
             let flipped = signed.then(|| self.constant(s, word(&|r| sign << r)));
-            return masked(self, s, table, flipped);
+            return Ok(masked(self, s, table, flipped));
         }
         let magic = self.constant(s, word(&|r| to.bits(to.base(r)) | sign << r));
         let biased = masked(self, s, table, Some(magic));
-        self.without_offsets(s, biased, bit_offset.map(|r| f64::from(sign) + bias + to.base(r)))
+        self.without_offsets(s, biased, bit_offset.map(|r| f64::from(sign) + to.base(r)), less)
     }
 
     /// Fields whose width divides 16: if two are 16 bits apart, one mask extracts both.
-    fn apart_by_half(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+    fn apart_by_half(
+        &mut self,
+        s: &mut Source,
+        low: u16,
+        high: u16,
+        less: &mut Subtrahend,
+    ) -> Result<machine::Value> {
         let (p, q, bits) = (s.at(low), s.at(high), s.elem.bits());
         let up = bit_offset(s.elem, s.to, [low, high], self.plan.ways.halfwords, s.masked_only);
         if s.word(low) == s.word(high) && q == p + 16 {
@@ -393,23 +425,35 @@ impl Lower<'_, '_> {
                 0 => self.register(s, s.word(low)),
                 by => self.changed(s, s.word(low), Change::Shifted(by as u8)),
             };
-            return self.biased(s, x, up, bits, bias);
+            return self.biased(s, x, up, bits, less);
         }
         if up != [p % 8, q % 8] {
-            return self.fields(s, low, high, bias);
+            return self.fields(s, low, high, less);
         }
         let x = self.separate(s, low, high);
-        self.biased(s, x, up, bits, bias)
+        self.biased(s, x, up, bits, less)
     }
 
     /// The bytes of two elements, the lower in byte 0 and the other in byte 2.
     fn separate(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
-        let (a, b) = (self.register(s, s.word(low)), self.register(s, s.word(high)));
         let (p, q) = (s.at(low) / 8, s.at(high) / 8);
-        self.permute(a, b, p | p << 4 | (4 + q) << 8 | (4 + q) << 12)
+        let (words, selector) = ([low, high].map(|e| s.word(e)), p | p << 4 | (4 + q) << 8 | (4 + q) << 12);
+        if let Some(&made) = s.separated.get(&(words, selector)) {
+            return made;
+        }
+        let [a, b] = words.map(|w| self.register(s, w));
+        let made = self.permute(a, b, selector);
+        s.separated.insert((words, selector), made);
+        made
     }
 
-    fn bytes(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+    fn bytes(
+        &mut self,
+        s: &mut Source,
+        low: u16,
+        high: u16,
+        less: &mut Subtrahend,
+    ) -> Result<machine::Value> {
         let signed = s.elem.is_signed();
         let word = |l: &mut Self, s: &mut Source, element: u16| match signed {
             true => l.changed(s, s.word(element), Change::SignFlipped),
@@ -423,7 +467,7 @@ impl Lower<'_, '_> {
         }
         let magic = self.constant(s, s.to.bits(s.to.base(0)) >> 8);
         let x = self.permute(x, magic, p | 4 << 4 | q << 8 | 4 << 12);
-        self.without_offsets(s, x, [s.to.base(0) + offset(s.elem) + bias; 2])
+        self.without_offsets(s, x, [s.to.base(0) + offset(s.elem); 2], less)
     }
 
     /// Bytes that a half cannot hold with an offset: each becomes an f32, and both are rounded together.
@@ -490,24 +534,5 @@ impl Lower<'_, '_> {
         }
         let zero = self.constant(s, 0);
         self.permute(x, zero, 4 | p << 4 | 4 << 8 | q << 12)
-    }
-
-    /// `cast(x, f16) - c` (or bf16) for narrow integers `x` and a constant `c`. The subtraction of the conversion
-    /// takes both offsets, if that is exact. Returns the operand of the cast and `c`.
-    pub(super) fn fused_bias(&self, args: &[Value]) -> Option<(Value, f64)> {
-        let cast = self.k.def(args[0])?;
-        let from = *self.k.args(cast).first()?;
-        let elem = self.k.ty(from).elem();
-        let held = !matches!(self.env.get(&from), Some(Low::Stage(_)));
-        let fits = held && matches!(self.k.insts[cast].op, Op::Cast) && is_narrow(elem) && elem.is_int();
-        let Some(Low::Splat(c) | Low::Reg(c)) = self.env.get(&args[1]).filter(|_| fits) else { return None };
-        let bits = self.func.constant(*c)? as u32 as u16;
-        let to = Half::of(self.k.ty(args[0]).elem());
-        let (c, most) = match (to.elem, elem.bits()) {
-            (Elem::Bf16, 8) => (half::bf16::from_bits(bits).to_f64(), BYTE_BIAS),
-            (Elem::Bf16, _) => (half::bf16::from_bits(bits).to_f64(), to.base(0)),
-            _ => (half::f16::from_bits(bits).to_f64(), to.base(0)),
-        };
-        (c.fract() == 0.0 && f64::from(1u32 << elem.bits()) + c.abs() <= most).then_some((from, c))
     }
 }

@@ -423,10 +423,27 @@ impl Lower<'_, '_> {
         match bits {
             8 | 16 | 32 | 64 | 128 => Ok(bits / 8),
             _ => self.error(format!(
-                "{vector} of {elem} side by side are {bits} bits, an access moves 8, 16, 32, 64 or 128: say `array {}: packed` \
-                 in the mapping",
-                self.array()
+                "{vector} of {elem} side by side are {bits} bits, an access moves 8, 16, 32, 64 or 128: {}",
+                self.other_access(elem)
             )),
+        }
+    }
+
+    /// What to do where threads cannot reach so few bits of an array.
+    fn other_access(&self, elem: Elem) -> String {
+        let (array, bits) = (self.array(), elem.bits());
+        let tile = self.k.results(self.inst).first().and_then(|&r| self.plan.layout(self.k, r).ok());
+        let held = tile.map_or(0, |l| l.in_extent(Axis::Reg) * u64::from(bits));
+        match held {
+            n if n.is_multiple_of(32) => format!("say `array {array}: packed` in the mapping"),
+            n if bits.is_power_of_two() => format!(
+                "`packed` needs whole registers, a thread holds {n} bits; tensor copies bring `{array}` if facts make its rows \
+                 multiples of {} elements",
+                128 / bits
+            ),
+            n => format!(
+                "`packed` needs whole registers, a thread holds {n} bits: store `{array}` as elements of 4, 8 or 16 bits"
+            ),
         }
     }
 

@@ -183,10 +183,11 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let elem = self.k.ty(result).elem();
-        if let (warplift_ir::tile::BinOp::Sub, true, Some((narrow, bias))) =
-            (op, is_half(elem), self.fused_bias(args))
+        if op == warplift_ir::tile::BinOp::Sub
+            && is_half(elem)
+            && let Some((narrow, less)) = self.fused_subtrahend(result, args)?
         {
-            let r = self.narrow_to_half(result, narrow, elem, bias)?;
+            let r = self.narrow_to_half(result, narrow, elem, less)?;
             self.set(result, r);
             return Ok(());
         }

@@ -42,6 +42,9 @@ const MOST_BITS: u32 = 4;
 /// Least depth of an MMA. A hand-over costs each thread two loads, a wait, and accumulators that do not start at zero
 /// (measured: 3% less time with 64, 8 to 13% more with 32).
 const LEAST_DEPTH: u32 = 64;
+/// The same where each row has a zero point of its own: a conversion subtracts it as well (`zero_columns`; by prediction 7% more
+/// time with 64, 5% less with 128).
+const LEAST_DEPTH_OF_ROWS: u32 = 128;
 /// Registers of one k-step of a left operand's atom: rows of its upper half, of its lower half, and both again.
 const A_REGISTERS: u16 = 4;
 
@@ -152,7 +155,11 @@ impl Lower<'_, '_> {
             return None;
         }
         let depth: u32 = products.iter().map(|p| WARP_ATOM[2] * self.plan.products[p].k_steps).sum();
-        if depth < LEAST_DEPTH {
+        let least = match zero_point {
+            ZeroPoint::Constant(_) => LEAST_DEPTH,
+            ZeroPoint::Rows(_) => LEAST_DEPTH_OF_ROWS,
+        };
+        if depth < least {
             return None;
         }
         let operands: Vec<(Value, Value)> =

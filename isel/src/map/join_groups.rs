@@ -18,17 +18,24 @@ use super::group_scales::line;
 use crate::boxes::MOST_EXTENT;
 use crate::facts::is_multiple;
 use crate::takes::takes;
-use crate::tiles::{WARPGROUP_THREADS, ancestors, depends, extents, program_order, with_elem};
+use crate::tiles::{
+    WARPGROUP_THREADS, ancestors, constant, depends, extents, program_order, unit_dim, with_elem,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 use warplift_ir::tile::{BinOp, Block, Depth, Dim, Inst, Kernel, LoopMapping, Op, Shape, Type, Value};
 
 /// Depth of the products of an iteration together.
 const DEPTH: u32 = 128;
-/// Depth below which products are joined: from 64 on an iteration computes long enough (by prediction).
+/// Depth up to which products are joined where several columns lie in rows: each takes the copy engine a line for each of its rows,
+/// in every iteration. Half of that else: from 64 on an iteration computes long enough (by prediction).
 const SHALLOW: u32 = 64;
 /// Sums of a product that a thread holds at most. More would not leave registers for the parts.
 const MOST_SUMS: u32 = 16;
+/// The same of a product that goes on with the sums of the loop.
+const MOST_CARRIED: u32 = 64;
+/// Bits of a byte.
+const BYTE_BITS: u32 = 8;
 /// Bits of a half.
 const HALF_BITS: u32 = 16;
 
@@ -64,16 +71,30 @@ fn groups(k: &Kernel, looped: Inst, mapping: LoopMapping) -> Option<u32> {
             let sums = extents(k, k.result(inst)).iter().product::<u32>();
             let own = extents(k, k.args(inst)[1]).get(1).copied()?;
             let threads = mapping.consumers.unwrap_or(1).max(1) * WARPGROUP_THREADS;
-            if sums > MOST_SUMS * threads || depth.is_some_and(|d| d != own) {
+            // Sums of a group of its own stand beside those of the loop.
+            let most = if constant(k, k.args(inst)[0]).is_some() { MOST_SUMS } else { MOST_CARRIED };
+            if sums > most * threads || depth.is_some_and(|d| d != own) {
                 return None;
             }
             depth = Some(own);
         }
     }
-    let count = depth.filter(|&d| d < SHALLOW && d > 0 && DEPTH.is_multiple_of(d)).map(|d| DEPTH / d)?;
+    let deepest = if columns_of_rows(k, body) > 1 { SHALLOW } else { SHALLOW / 2 };
+    let count = depth.filter(|&d| d <= deepest && d > 0 && DEPTH.is_multiple_of(d)).map(|d| DEPTH / d)?;
     let &[low, high, step] = k.args(looped).get(..3)? else { return None };
     let counts = k.int_const(low) == Some(0) && k.int_const(step) == Some(1);
     (counts && is_multiple(k, high, count.into())).then_some(count)
+}
+
+/// Loads of a column that lies in rows of memory.
+fn columns_of_rows(k: &Kernel, body: Block) -> usize {
+    let loads = k.blocks[body].insts.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load));
+    loads.filter(|&&load| is_column(k, load) && unit_dim(k, k.args(load)[0]) == Some(1)).count()
+}
+
+/// Whether a load gives one element of each row.
+fn is_column(k: &Kernel, load: Inst) -> bool {
+    extents(k, k.result(load)).get(1) == Some(&1)
 }
 
 /// A load of which each iteration takes the next piece along a dimension, from an element on.
@@ -108,7 +129,9 @@ fn piece(k: &Kernel, looped: Inst, load: Inst, count: u32) -> Option<Piece> {
     // Parts of elements below a byte are whole operands, or are converted first.
     let sliced = |v: Value| takes(&Op::Slice(smallvec![]), k.ty(v).elem());
     let whole = sliced(k.result(load)) || shape[along] > 1;
-    let cast = conversion(k, load).filter(|&c| !whole && sliced(k.result(c)));
+    // Bytes of a column lie side by side in memory, and are converted together.
+    let bytes = shape[along] == 1 && k.ty(k.result(load)).elem().bits() <= BYTE_BITS;
+    let cast = conversion(k, load).filter(|&c| (!whole || bytes) && sliced(k.result(c)));
     let most = shape[along].checked_mul(count).is_some_and(|e| e <= MOST_EXTENT);
     (fixed && (whole || cast.is_some()) && most).then_some(Piece { load, cast, along, first: lines[along].1 })
 }
@@ -120,8 +143,8 @@ fn conversion(k: &Kernel, load: Inst) -> Option<Inst> {
     matches!(k.insts[only].op, Op::Cast).then_some(only)
 }
 
-/// Whether both operands of every product come of such loads, and the left one is computed, of halves at most: what computes
-/// with wider numbers does not wait (by prediction). Other loads of the iterations would be as many as before.
+/// Whether both operands of every product come of such loads, and the left one is computed, of halves at most but for columns: what
+/// computes with wider numbers does not wait (by prediction). Other loads of the iterations would be as many as before.
 fn has_operands(k: &Kernel, looped: Inst, loads: &[Piece]) -> bool {
     let body = k.insts[looped].blocks[0];
     let (own, counter) = (&k.blocks[body].insts, k.blocks[body].params[0]);
@@ -132,7 +155,8 @@ fn has_operands(k: &Kernel, looped: Inst, loads: &[Piece]) -> bool {
         return false;
     }
     let of = |v: Value| loads.iter().filter(move |p| reads(v, k.result(p.load)));
-    let narrow = |v: Value| of(v).all(|p| k.ty(k.result(p.load)).elem().bits() <= HALF_BITS);
+    let halves = |p: &Piece| k.ty(k.result(p.load)).elem().bits() <= HALF_BITS || is_column(k, p.load);
+    let narrow = |v: Value| of(v).all(halves);
     let computed = |v: Value| {
         k.def(v).is_some_and(|d| own.contains(&d) && !matches!(k.insts[d].op, Op::Load | Op::Trans(_)))
     };

@@ -179,9 +179,7 @@ impl<'k> Solver<'k> {
                 propagate::reinterpreted(k, inst, l, bits(from), bits(to))
             }
             // The operand's registers have an order of their own; the cast reorders them.
-            Relation::Unpacked if !forward => {
-                staged::register_order(k, inst, l, k.ty(c.slots[0].value(k)).elem().bits())
-            }
+            Relation::Unpacked if !forward => staged::narrow_order(k, inst, c.slots[0].value(k), l),
             Relation::Unpacked | Relation::Equal => Ok(l.clone()),
         }
     }

@@ -21,7 +21,7 @@ use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Basis, Builder, Layout, LayoutError, access, shared};
 use warplift_ir::target::{Opcode, Target};
-use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Way};
+use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Value, Way};
 
 /// Alignment of a tensor copy in shared memory, in bytes.
 const COPY_ALIGN: u32 = 128;
@@ -31,6 +31,30 @@ const MOST_SINGLE: u64 = 128;
 const MOST_IN_BYTES: u64 = 8;
 /// Widest element of a tensor copy, in bytes.
 const MAX_UNIT_BITS: u32 = 64;
+
+/// The order of narrow elements that are converted: as they lie in memory if a copy brings the bytes around each row, so that a
+/// thread reads its elements of a row at once; else by pairs.
+///
+/// # Errors
+/// As the layout's construction.
+pub(super) fn narrow_order(k: &Kernel, inst: Inst, v: Value, layout: &Layout) -> Result<Layout> {
+    let load = k.def(v).filter(|&d| loads_tile(k, d) && array(k, d).way != Way::Packed);
+    let along = load.filter(|&d| row_around(k, d).is_some()).and_then(|d| unit_dim(k, k.args(d)[0]));
+    match along {
+        Some(along) => memory_order(k, inst, layout, along),
+        None => register_order(k, inst, layout, k.ty(v).elem().bits()),
+    }
+}
+
+/// The order in which elements along a dimension follow each other first.
+fn memory_order(k: &Kernel, inst: Inst, layout: &Layout, along: usize) -> Result<Layout> {
+    let Some(at) = layout.outs().iter().position(|o| o.0 == Axis::Dim(along as u8)) else {
+        return Ok(layout.clone());
+    };
+    let mut digits = layout.basis(Axis::Reg);
+    digits.sort_by_key(|d| (d.out[at] == 0, d.out[at]));
+    with_registers(k, inst, layout, digits.iter())
+}
 
 /// The order of narrow elements in which two that become one register of halves stand whole halfwords apart, so one mask
 /// extracts both. The first digit goes behind as many elements as fill 16 bits; elements that cross words fill them only
@@ -56,8 +80,18 @@ pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32)
     });
     let behind = behind.count();
     let order = rest[..behind].iter().chain([first]).chain(&rest[behind..]);
+    with_registers(k, inst, layout, order)
+}
+
+/// A layout with other digits of the register axis.
+fn with_registers<'d>(
+    k: &Kernel,
+    inst: Inst,
+    layout: &Layout,
+    digits: impl Iterator<Item = &'d Basis>,
+) -> Result<Layout> {
     let mut b = Builder::new(layout.outs()).axis(Axis::Reg);
-    for d in order {
+    for d in digits {
         b = b.add(Axis::Reg, d.extent, &d.out);
     }
     for &(axis, _) in layout.ins().iter().filter(|a| a.0 != Axis::Reg) {
