@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A footprint is all that the loops of a tile touch, from their first iteration to the last one. An index that depends on data which
-//! are not given is another one for each place of the grid that it follows from. Where the dimension has fewer, indices are
-//! taken to ascend, as groups of rows do.
+//! are not given is another one for each place of the grid that it follows from, and so are rows that a tile of indices gathers.
+//! Where the dimension has fewer, indices are taken to ascend, as groups of rows do.
 
 use super::block_numbers::{Data, VISITS_WITH_DATA};
 use super::placed::controls_of;
@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use warplift_ir::tile::{Block, Inst, Kernel, Op, Value};
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
 
 /// Contents of arrays by name, as they lie in memory.
 type Arrays = BTreeMap<String, Vec<u8>>;
@@ -222,11 +222,13 @@ impl Read {
 /// What a load or a store of a tile touches.
 fn access((kernel, sizes): (&Kernel, &Sizes), inst: Inst) -> Option<Access> {
     let args = kernel.args(inst);
-    let (written, end, tile) = match kernel.insts[inst].op {
-        Op::Load | Op::AsyncCopy => (false, args.len(), kernel.results(inst).first()?),
-        Op::Store => (true, args.len() - 1, args.last()?),
-        _ => return None,
-    };
+    let op = &kernel.insts[inst].op;
+    let gathers = matches!(op, Op::LoadGather { .. } | Op::StoreScatter { .. });
+    if !(gathers || matches!(op, Op::Load | Op::AsyncCopy | Op::Store)) {
+        return None;
+    }
+    let (written, end) = (op.is_write(), op.indices(args.len()).end);
+    let tile = if written { args.get(end) } else { kernel.results(inst).first() }?;
     let shape = kernel.ty(*tile).shape()?.extents()?;
     let lead = (end - 1).checked_sub(shape.len())?;
     let length = |k: usize| k.checked_sub(lead).map_or(1, |k| i64::from(shape[k]));
@@ -352,7 +354,8 @@ impl Visit<'_, '_> {
 
     /// What an access touches along a dimension.
     fn span(&mut self, dim: &Dim) -> Option<Span> {
-        Some(match self.number(dim.index) {
+        let gathered = matches!(self.numbers.kernel.ty(dim.index), Type::Tile(..));
+        Some(match self.number(dim.index).filter(|_| !gathered) {
             Some(at) => Span::Known(at, at.saturating_add(dim.length)),
             None => Span::By(self.indices(dim.index)?, dim.length),
         })
@@ -446,6 +449,32 @@ mod tests {
         assert_eq!(matrices("m=256,groups=2,k=64", &[]), [0, 0, 1, 1]);
         assert_eq!(matrices("m=256,groups=9,k=64", &[]), [0, 1, 2, 3]);
         assert_eq!(matrices("m=256,groups=2,k=64", &[("group", &[1, 0, 1, 0])]), [0, 1, 0, 1]);
+    }
+
+    /// Rows that a tile of indices gathers are the same for all columns of tiles, and others for each row of tiles.
+    #[test]
+    fn gathered_rows_follow_from_the_place_of_their_indices() {
+        let text = "kernel k(a: ptr<f16>, rows: ptr<i32>, c: ptr<f16>, m: i32, n: i32, k: i32) {
+            grid cdiv(n, 64), 2
+            i, j = block_index
+            ga = view a : f16[m, k]
+            gr = view rows : i32[n]
+            gc = view c : f16[m, k]
+            row = load gr[i*64] : i32[64]
+            v = load ga[row, j*32] : f16[64, 32]
+            store gc[row, j*32], v where row > 3
+        }";
+        let found = of(text, "m=1000,n=128,k=64", &[]);
+        let gathered = |tile: &[(usize, f64, usize)], array| {
+            let own: Vec<_> = tile.iter().filter(|f| f.0 == array).map(|f| (f.1, f.2)).collect();
+            own
+        };
+        for array in [0, 2] {
+            let each: Vec<_> = found.iter().map(|tile| gathered(tile, array)).collect();
+            assert_eq!(each, [0, 1, 2, 3].map(|place| vec![(4096.0, place)]), "{array}");
+        }
+        let rows: Vec<_> = found.iter().map(|tile| gathered(tile, 1)).collect();
+        assert_eq!(rows, [0, 1, 0, 1].map(|place| vec![(256.0, place)]));
     }
 
     /// A loop whose end memory decides goes to the end of the array.
