@@ -509,3 +509,34 @@ fn indices_of_extremes_and_high_halves() {
         check(text, &[("m", 19), ("n", n)], &["u=ints:-9..9", "u=ints:-2147483648..2147483647"]);
     }
 }
+
+/// Scales of rows whose numbers the loop carries: those of later iterations are not known ahead.
+#[test]
+fn scales_are_gathered_at_numbers_that_a_loop_carries() {
+    let text = "kernel scaled(
+        a: ptr<f16> align 16, b: ptr<f16> align 16, s: ptr<f32>, ids: ptr<i32>, next: ptr<i32>, c: ptr<f32> align 16,
+        m: i32, n: i32 % 8, k: i32 % 8, g: i32
+    ) {
+        grid cdiv(m, 64), cdiv(n, 64)
+        i, j = block_index
+        ga = view a : f16[m, k]
+        gb = view b : f16[n, k]
+        gs = view s : f32[g, cdiv(k, 64)]
+        gi = view ids : i32[m]
+        gn = view next : i32[m]
+        gc = view c : f32[m, n]
+        zero = full 0.0 : f32[64, 64]
+        first = load gi[i*64] : i32[64]
+        acc, last = for t in 0..cdiv(k, 64) carry x = zero, row = first {
+            ta = load ga[i*64, t*64] : f16[64, 64]
+            p = mma zero, ta, trans(load gb[j*64, t*64] : f16[64, 64])
+            w = load gs[row, t] : f32[64, 1]
+            yield x + p * w, NEXT
+        }
+        store gc[i*64, j*64], acc
+    }
+    mapping scaled { for t: pipeline fit, producers 1, consumers 1 }";
+    let sizes = [("m", 70), ("n", 72), ("k", 264), ("g", 40)];
+    check(&text.replace("NEXT", "row + t"), &sizes, &["ids=ints:0..40", "next=ints:0..40"]);
+    check(&text.replace("NEXT", "load gn[row] : i32[64]"), &sizes, &["ids=ints:0..40", "next=ints:0..40"]);
+}

@@ -4,6 +4,7 @@
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, parse_file};
 use warplift::{Feature, Options, compile};
+use warplift_golden::described;
 use warplift_golden::given::{self, Given};
 use warplift_golden::lowbit::{check, is_helped, mapped, narrow, roles, variant, way, zeros};
 use warplift_golden::orders::{ORDERS, right};
@@ -178,5 +179,26 @@ fn tokens_that_are_no_numbers_spoil_no_others() {
                 right(&problem, &compiled, &ORDERS, (2, 0.0), &format!("{what} {tile:?} {rest} {m} {row}"));
             }
         }
+    }
+}
+
+/// A zero point gets the offset that signed fields have. A bf16 holds both up to 256 only.
+#[test]
+fn signed_integers_less_wide_zero_points() {
+    for (q, z) in [("i7", "u7"), ("i4", "u7"), ("i7", "i7"), ("u7", "i7"), ("i7", "u6"), ("u7", "u7")] {
+        let text = format!(
+            "kernel less(w: ptr<{q}> align 16, z: ptr<{z}> align 16, c: ptr<f32> align 16, m: i32) {{
+                grid cdiv(m, 64)
+                i = block_index
+                gw = view w : {q}[m, 128]
+                gz = view z : {z}[m, 128]
+                gc = view c : f32[m, 128]
+                tw = load gw[i*64, 0] : {q}[64, 128]
+                tz = load gz[i*64, 0] : {z}[64, 128]
+                store gc[i*64, 0], cast(cast(tw, bf16) - cast(tz, bf16), f32)
+            }}
+            mapping less {{ kernel: warps 4 array w: packed array z: packed }}"
+        );
+        described::check(&text, &[("m", 128)], &[]);
     }
 }

@@ -9,7 +9,7 @@
 //!                        ├─ narrow weights ─────────────────────────► tiles x warpgroups x slices of a loop  converting.rs
 //!                        └─ else ───────────────────────────────────► chained products, extents of tiles     propose.rs, fitted.rs
 //!                                                                            │
-//!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the launch ─► neighbours ─► turns? ─► pdl?
+//!  floor not below the best, or known (told.rs): dropped ─ else compile and walk the launch ─► neighbours ─► order? ─► pdl?
 //!                                           (roughly, where it cannot be walked: rough.rs)     climb.rs,     mma_order.rs, pdl.rs
 //!                                                                                              whole_rows.rs
 //! ```

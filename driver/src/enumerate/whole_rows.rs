@@ -4,7 +4,6 @@
 //!  registers of the threads ──► shared memory, and as many blocks beside each other as have space there: one row comes
 //!                               while the one beside it is worked on
 //!  block by block           ──► programs that take block after block, and keep what all blocks load
-//!  scalars first            ──► programs that load the scalars of the next tile ahead
 //! ```
 //!
 //! A row of 65,536 columns takes most registers of a multiprocessor, and nothing is loaded while it is worked on.
@@ -33,19 +32,7 @@ pub(super) fn other_ways(resolved: &Kernel, mapping: &Mapping, target: &Target) 
         other.whole.resident = mapping.whole.resident.max(1) + 1;
         other
     });
-    let held = held(&tiles, mapping, target).into_iter();
-    held.chain(persistent(&tiles, mapping)).chain(led(resolved, mapping, target)).chain(beside).collect()
-}
-
-/// Programs that take tile after tile, as many as a multiprocessor runs, where scalars from memory say what a tile is: those of the
-/// next tile come while this one is worked on.
-fn led(kernel: &Kernel, mapping: &Mapping, target: &Target) -> Option<Mapping> {
-    let scalar = |i: Inst| kernel.ty(kernel.result(i)).shape().is_none();
-    let warps = mapping.whole.warps.filter(|_| loads_outside(kernel).any(scalar))?;
-    let resident = (target.resident_threads / (warps * LANES)).min(target.resident_blocks);
-    let whole = KernelMapping { persistent: true, resident, ..mapping.whole };
-    let alone = !mapping.whole.persistent && mapping.arrays.is_empty();
-    alone.then(|| Mapping { whole, ..mapping.clone() })
+    held(&tiles, mapping, target).into_iter().chain(persistent(&tiles, mapping)).chain(beside).collect()
 }
 
 /// What differs from block to block in shared memory, with the warps of the mapping or half of them, which have twice the registers.

@@ -20,6 +20,18 @@ use warplift_ir::types::Elem;
 
 /// Most bits of an integer that a bf16 holds together with the offset of a field.
 const BF16_BITS: u32 = 7;
+/// Whole numbers up to this one are exact in bf16.
+const BF16_WHOLE: u32 = 256;
+
+/// Whether a bf16 holds integers of both types with the offset of their fields, and a subtrahend with the offset of the other's field:
+/// fields of signed integers begin at half their range.
+fn fits_bf16(of: Elem, zero: Elem) -> bool {
+    let half = |e: Elem| 1 << (e.bits() - 1);
+    let greatest = if matches!(zero, Elem::Int(_)) { half(zero) - 1 } else { 2 * half(zero) - 1 };
+    let field = 1 << BF16_BITS;
+    let offset = field + if matches!(of, Elem::Int(_)) { half(of) } else { 0 };
+    of.bits().max(zero.bits()) <= BF16_BITS && offset + greatest <= BF16_WHOLE
+}
 
 /// What is subtracted from integers that become halves.
 pub(super) enum Subtrahend {
@@ -98,8 +110,7 @@ impl Lower<'_, '_> {
         }
         let (to, elem) = (Half::of(self.k.ty(result).elem()), self.k.ty(from).elem());
         let Some((zero, place)) = self.integers_of(args[1]) else { return Ok(None) };
-        let bits = elem.bits().max(self.k.ty(zero).elem().bits());
-        if to.elem == Elem::Bf16 && bits > BF16_BITS {
+        if to.elem == Elem::Bf16 && !fits_bf16(elem, self.k.ty(zero).elem()) {
             return Ok(None);
         }
         let Ok(table) =

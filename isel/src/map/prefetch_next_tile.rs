@@ -9,8 +9,7 @@
 //!                                        yield next
 //! ```
 //!
-//! Past the last tile the load is outside its view and gives the view's fill. So views without a known end are left alone. Of scalars,
-//! such as the ends of a sparse matrix's rows, it saves one of the waits that follow each other.
+//! Past the last tile the load is outside its view and gives the view's fill. So views without a known end are left alone.
 
 use super::cursor::Cursor;
 use super::persist::rename;
@@ -33,7 +32,7 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
         let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way.is_plain());
         let moves = k.args(**i).iter().any(|a| moving.contains(a));
         let read = memory(k, view).is_some_and(|p| !written.contains(&p));
-        let narrow = !loads_tile(k, **i) || k.ty(k.result(**i)).elem().bits() <= CARRIED_BITS;
+        let narrow = k.ty(k.result(**i)).elem().bits() <= CARRIED_BITS;
         narrow
             && plain
             && moves
@@ -41,7 +40,7 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
             && !k.is_open(view)
             && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
     };
-    own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
+    own.iter().filter(|&&i| loads_tile(k, i)).filter(fits).copied().collect()
 }
 
 /// Scalars of the kernel's own block that depend on the tile.

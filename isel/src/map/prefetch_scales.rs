@@ -67,7 +67,8 @@ pub(super) fn scales(k: &Kernel, users: &Users, body: Block, ways: Ways) -> Vec<
     let fits = |&&inst: &&Inst| {
         let view = k.args(inst)[0];
         let fixed = memory(k, view).is_some_and(|m| !written.contains(&m));
-        let plain = k.args(inst).iter().all(|&a| is_computed(k, a, &inside, &mut FxHashSet::default()));
+        let plain =
+            k.args(inst).iter().all(|&a| is_computed(k, a, (body, &inside), &mut FxHashSet::default()));
         let moves = k.args(inst)[1..].iter().any(|&a| depends(k, a, counter, |d| inside.contains(&d)));
         is_scale(k, users, inst, ways)
             && !k.is_open(view)
@@ -80,10 +81,17 @@ pub(super) fn scales(k: &Kernel, users: &Users, body: Block, ways: Ways) -> Vec<
     own.iter().filter(loads).filter(fits).copied().collect()
 }
 
-/// Whether an iteration before can compute a value too: what the body computes it of is arithmetic that never fails.
-fn is_computed(k: &Kernel, v: Value, inside: &FxHashSet<Inst>, seen: &mut FxHashSet<Value>) -> bool {
-    let Some(def) = k.def(v).filter(|d| inside.contains(d) && seen.insert(v)) else { return true };
-    never_fails(k, def) && k.args(def).iter().all(|&a| is_computed(k, a, inside, seen))
+/// Whether an iteration before can compute a value too: what the body computes it of is its counter, what is known in front of the
+/// loop, and arithmetic that never fails. What the loop carries is known when the iteration begins.
+fn is_computed(
+    k: &Kernel,
+    v: Value,
+    (body, inside): (Block, &FxHashSet<Inst>),
+    seen: &mut FxHashSet<Value>,
+) -> bool {
+    let carried = k.blocks[body].params[1..].contains(&v);
+    let Some(def) = k.def(v).filter(|d| inside.contains(d) && seen.insert(v)) else { return !carried };
+    never_fails(k, def) && k.args(def).iter().all(|&a| is_computed(k, a, (body, inside), seen))
 }
 
 /// Whether a load gives one number to multiply with, or a row of them that no tensor copy can bring.

@@ -55,24 +55,19 @@ pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVaria
     let share = (all * blocks / (threads * resident)).min(one);
     let budget = RESERVE.map(|r| share.saturating_sub(r));
     let cut = Cut { mapping, target, threads };
-    let mut ahead: Vec<Inst> = Vec::new();
+    let mut ahead = Vec::new();
     // A tile that is drawn from a counter is known only when it is begun, so nothing of it is loaded ahead. What is equal for
     // all tiles stays with them too: a producer without copies in its loop over tiles would not draw.
     if mapping.whole.persistent && !mapping.whole.counter {
         do_smem_once(k);
-        let (tiles, scalars) = loads(k).into_iter().partition(|&l| loads_tile(k, l));
-        ahead = tiles;
-        // A producer finds the scalars of its tile before it copies.
-        if mapping.arrays.iter().all(|(_, array)| array.way.is_plain()) {
-            mark_ahead(k, scalars);
-        }
+        ahead = loads(k);
     }
     let twice: u64 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
     if twice > 0
         && let Strips { kernel, fits: true } = cut_to(k, &cut, budget.map(|b| b.saturating_sub(twice)))
     {
         take(k, kernel);
-        mark_ahead(k, ahead);
+        ahead.into_iter().for_each(|load| k.attrs[load].ahead = true);
         return;
     }
     let held = cut_to(k, &cut, budget);
@@ -82,11 +77,6 @@ pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVaria
         let kernel = cut_to(k, &cut, budget).kernel;
         take(k, kernel);
     }
-}
-
-/// Has these loads made one tile ahead.
-fn mark_ahead(k: &mut Kernel, loads: Vec<Inst>) {
-    loads.into_iter().for_each(|load| k.attrs[load].ahead = true);
 }
 
 /// Puts a cut kernel in the place of the whole one.
