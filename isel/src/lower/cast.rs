@@ -6,7 +6,7 @@
 
 use super::bytes::is_to_bytes;
 use super::half::PAIR_LOW;
-use super::zero_columns::Subtrahend;
+use super::narrow::Subtrahend;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{float_bits, is_half};

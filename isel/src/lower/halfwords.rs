@@ -15,8 +15,7 @@
 //! together field by field.
 
 use super::Lower;
-use super::narrow::Source;
-use super::zero_columns::Subtrahend;
+use super::narrow::{Source, Subtrahend};
 use crate::Result;
 use warplift_ir::machine::{self, Attr};
 use warplift_ir::target::Opcode;

@@ -22,7 +22,6 @@
 //! ISA, `lop3`, `prmt`, `cvt`.)
 
 use super::Lower;
-use super::zero_columns::Subtrahend;
 use crate::Result;
 use crate::plan::crosses_words;
 use rustc_hash::FxHashMap;
@@ -90,6 +89,51 @@ impl Half {
         }
         let fits = |shift: &u32| p >= *shift && p - shift + bits <= self.mantissa;
         p - [0, 8].into_iter().find(fits).unwrap_or(p)
+    }
+}
+
+/// What is subtracted from integers that become halves.
+pub(super) enum Subtrahend {
+    /// The same from all integers in low halves of registers, and from those in high halves.
+    Constants([f64; 2]),
+    /// An integer from each.
+    Elements(Box<Elements>),
+}
+
+/// Integers that are subtracted, each from one of a tile.
+pub(super) struct Elements {
+    pub source: Source,
+    /// For each element of the tile.
+    pub table: Vec<u16>,
+    /// The pair of elements of the tile that is converted.
+    pub pair: usize,
+    /// Halves that were made, by elements and offsets.
+    pub made: FxHashMap<([u16; 2], [u64; 2]), machine::Value>,
+}
+
+impl Default for Subtrahend {
+    fn default() -> Self {
+        Self::Constants([0.0; 2])
+    }
+}
+
+impl Subtrahend {
+    /// Goes on with a pair of elements of the tile.
+    pub fn turn_to(&mut self, pair: usize) {
+        if let Self::Elements(e) = self {
+            e.pair = pair;
+        }
+    }
+
+    /// The constant that is subtracted from both halves.
+    pub fn constant(&self) -> f64 {
+        if let Self::Constants(c) = self { c[0] } else { 0.0 }
+    }
+
+    /// All that is subtracted from fields with these offsets, if that is constant.
+    pub fn offset(&self, offsets: [f64; 2]) -> Option<[f64; 2]> {
+        let Self::Constants(c) = self else { return None };
+        Some([offsets[0] + c[0], offsets[1] + c[1]])
     }
 }
 

@@ -9,7 +9,7 @@
 //! Both sums are exact, and so is their difference: integers of up to 8 bits. The fields of z lie where they lie; a further
 //! subtraction changes their offset where it differs from that of q's fields. A half of bf16 holds 128 + z for 7 bits only.
 
-use super::narrow::{BYTE_BIAS, Half, Source, is_narrow, whole};
+use super::narrow::{BYTE_BIAS, Elements, Half, Source, Subtrahend, is_narrow, whole};
 use super::{Low, Lower};
 use crate::Result;
 use crate::tiles::extents;
@@ -31,51 +31,6 @@ fn fits_bf16(of: Elem, zero: Elem) -> bool {
     let field = 1 << BF16_BITS;
     let offset = field + if matches!(of, Elem::Int(_)) { half(of) } else { 0 };
     of.bits().max(zero.bits()) <= BF16_BITS && offset + greatest <= BF16_WHOLE
-}
-
-/// What is subtracted from integers that become halves.
-pub(super) enum Subtrahend {
-    /// The same from all integers in low halves of registers, and from those in high halves.
-    Constants([f64; 2]),
-    /// An integer from each.
-    Elements(Box<Elements>),
-}
-
-/// Integers that are subtracted, each from one of a tile.
-pub(super) struct Elements {
-    source: Source,
-    /// For each element of the tile.
-    table: Vec<u16>,
-    /// The pair of elements of the tile that is converted.
-    pair: usize,
-    /// Halves that were made, by elements and offsets.
-    made: FxHashMap<([u16; 2], [u64; 2]), machine::Value>,
-}
-
-impl Default for Subtrahend {
-    fn default() -> Self {
-        Self::Constants([0.0; 2])
-    }
-}
-
-impl Subtrahend {
-    /// Goes on with a pair of elements of the tile.
-    pub fn turn_to(&mut self, pair: usize) {
-        if let Self::Elements(e) = self {
-            e.pair = pair;
-        }
-    }
-
-    /// The constant that is subtracted from both halves.
-    pub fn constant(&self) -> f64 {
-        if let Self::Constants(c) = self { c[0] } else { 0.0 }
-    }
-
-    /// All that is subtracted from fields with these offsets, if that is constant.
-    pub fn offset(&self, offsets: [f64; 2]) -> Option<[f64; 2]> {
-        let Self::Constants(c) = self else { return None };
-        Some([offsets[0] + c[0], offsets[1] + c[1]])
-    }
 }
 
 impl Lower<'_, '_> {

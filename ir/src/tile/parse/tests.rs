@@ -433,7 +433,7 @@ fn wrong_tiles_of_indices_are_refused() {
             "must be a tile of i32 or u32, or `to_index` of one of i64",
         ),
         ("t = load gx[0, 0] : f16[8, 32] where expand_dims(at, 1)", "must be a bool tile"),
-        ("store gy[at, 0], cast(at, f16)", "must be"),
+        ("store gy[at, 0], full 0.0 : f16[16, 32]", "index 1 of `store` must be i32[16, 32], found i32[8]"),
     ] {
         let errors = parse_file(&with_ids(statements), "").unwrap_err();
         assert!(errors[0].message.contains(message), "{statements}: {errors}");
