@@ -62,7 +62,8 @@ fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
     assert!(is_helped(&with(&[]), &[]));
     assert!(!is_helped(&with(&[]), &[zero_point]));
     assert!(is_helped(&narrow(&zeros), &[]));
-    // Groups that spare too little, of rows' zero points that a conversion takes along too; elements that wait for memory, types without the numbers, rounded differences.
+    // Groups that spare too little, of rows' zero points that a conversion takes along too; elements that wait for memory,
+    // types without the numbers, rounded differences.
     assert!(is_helped(&with(&[("GROUP = 128", "GROUP = 64")]), &[]));
     assert!(!is_helped(&with(&[("GROUP = 128", "GROUP = 32")]), &[]));
     assert!(!is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 64")]].concat()), &[]));

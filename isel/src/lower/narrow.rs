@@ -15,8 +15,9 @@
 //! ```
 //!
 //! The exponents 0x6400 and 0x5400 hold an integer in the low bits of the mantissa. The subtraction that removes the
-//! offset also removes a constant zero point; both are exact. Zero points of rows get the same offset (`zero_columns`). For bf16 the exponent is 0x4300 (128), with a mantissa
-//! of 7 bits; bytes go through f32 there (0x4b000000, 2^23). The sign bit of a signed integer is flipped on the way
+//! offset also removes a constant zero point; both are exact. Zero points of rows get the same offset (`zero_columns`).
+//! For bf16 the exponent is 0x4300 (128), with a mantissa of 7 bits; bytes go through f32 there (0x4b000000, 2^23). The
+//! sign bit of a signed integer is flipped on the way
 //! (`lop3` with exclusive or), which adds half its range. The target layout may order a thread's elements differently
 //! from the source: the layouts give the place of each one. (Tilus, section 7: low-precision types; the numbers: PTX
 //! ISA, `lop3`, `prmt`, `cvt`.)
