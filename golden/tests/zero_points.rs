@@ -186,6 +186,12 @@ fn tokens_that_are_no_numbers_spoil_no_others() {
 /// A zero point gets the offset that signed fields have. A bf16 holds both up to 256 only.
 #[test]
 fn signed_integers_less_wide_zero_points() {
+    let all = |ty: &str| match ty {
+        "i7" => "ints:-64..64",
+        "i4" => "ints:-8..8",
+        "u6" => "ints:0..64",
+        _ => "ints:0..128",
+    };
     for (q, z) in [("i7", "u7"), ("i4", "u7"), ("i7", "i7"), ("u7", "i7"), ("i7", "u6"), ("u7", "u7")] {
         let text = format!(
             "kernel less(w: ptr<{q}> align 16, z: ptr<{z}> align 16, c: ptr<f32> align 16, m: i32) {{
@@ -200,6 +206,6 @@ fn signed_integers_less_wide_zero_points() {
             }}
             mapping less {{ kernel: warps 4 array w: packed array z: packed }}"
         );
-        described::check(&text, &[("m", 128)], &[]);
+        described::check(&text, &[("m", 128)], &[&format!("w={} z={}", all(q), all(z))]);
     }
 }
