@@ -126,9 +126,9 @@ impl Subtrahend {
         }
     }
 
-    /// The constant that is subtracted from both halves.
-    pub fn constant(&self) -> f64 {
-        if let Self::Constants(c) = self { c[0] } else { 0.0 }
+    /// The constant that is subtracted from both halves, if it is one.
+    pub fn constant(&self) -> Option<f64> {
+        if let Self::Constants([low, high]) = *self { Some(low).filter(|_| low == high) } else { None }
     }
 
     /// All that is subtracted from fields with these offsets, if that is constant.
@@ -344,9 +344,10 @@ impl Lower<'_, '_> {
     ) -> Result<machine::Value> {
         match s.elem {
             Elem::Uint(1 | 2 | 4) | Elem::Int(1 | 2 | 4) => self.apart_by_half(s, low, high, less),
-            Elem::Uint(8) | Elem::Int(8) if s.to.elem == Elem::Bf16 => {
-                Ok(self.wide_bytes(s, low, high, less.constant()))
-            }
+            Elem::Uint(8) | Elem::Int(8) if s.to.elem == Elem::Bf16 => match less.constant() {
+                Some(c) => Ok(self.wide_bytes(s, low, high, c)),
+                None => self.error("bytes as bf16 are less one constant only"),
+            },
             Elem::Uint(8) | Elem::Int(8) => self.bytes(s, low, high, less),
             Elem::Uint(1..=7) | Elem::Int(1..=7) => self.fields(s, low, high, less),
             Elem::E4M3 => Ok(self.e4m3(s, low, high)),

@@ -1,7 +1,7 @@
 //! Masks of a large negative number: they leave nothing where each row has a maximum far above the number, so that its powers
 //! are zero. Only the loop itself finds the maxima. So it runs without the last iterations, and the first ones (`rescaled`), that
-//! the mask leaves nothing of, and
-//! behind it, where some maximum is too near to the number, the whole loop runs again as it is written.
+//! the mask leaves nothing of. Behind it, where some maximum is too near to the number, the whole loop runs again as it is
+//! written.
 //!
 //! ```text
 //!  for t in 0..n carry m0, l0 {            m, l = for t in 0..min(n, cdiv(i*BM + BM, BN)) ..
@@ -19,7 +19,7 @@ use super::known::{Known, Sum};
 use super::level::{Far, Level};
 use crate::map::cursor::Cursor;
 use crate::map::loops::{body, copy};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, ReduceOp, Shape, Type, UnOp, Value, ValueDef};
 use warplift_ir::types::Elem;
 
@@ -127,7 +127,8 @@ fn grows(k: &Kernel, v: Value, value: Value) -> bool {
 
 /// Shortens a loop where maxima turn out to be far above the numbers of its masks.
 pub(super) fn shorten_if_far(k: &mut Kernel, looped: Inst, skips: &[Skip]) {
-    let users: FxHashSet<Inst> = k.insts.keys().collect();
+    // What is made from here on takes the loop's own results.
+    let before: Vec<Inst> = k.insts.keys().collect();
     let results = k.results(looped).to_vec();
     let types: Vec<Type> = results.iter().map(|&r| k.ty(r)).collect();
     let [again, once] = [(); 2].map(|()| k.blocks.push(Default::default()));
@@ -146,7 +147,7 @@ pub(super) fn shorten_if_far(k: &mut Kernel, looped: Inst, skips: &[Skip]) {
         c.k.append_inst(c.block, Op::If, &[near], &types, &[again, once], c.loc)
     });
     let renamed: FxHashMap<Value, Value> = results.into_iter().zip(k.results(chosen).to_vec()).collect();
-    for inst in users {
+    for inst in before {
         let args: Vec<Value> = k.args(inst).iter().map(|a| *renamed.get(a).unwrap_or(a)).collect();
         k.set_args(inst, &args);
     }

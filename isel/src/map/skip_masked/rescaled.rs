@@ -12,8 +12,10 @@
 use super::iteration::{Atom, Iteration};
 use super::known::{Known, Sum};
 use super::level::{Far, Level};
+use crate::tiles::depends;
+use rustc_hash::FxHashSet;
 use warplift_ir::tile::UnOp::{Exp, Exp2};
-use warplift_ir::tile::{Op, ReduceOp, Value};
+use warplift_ir::tile::{Inst, Op, ReduceOp, Value};
 
 impl Iteration<'_> {
     /// Whether all that the loop carries are maxima and sums that are scaled so, with the factor of the exponents by which
@@ -84,11 +86,21 @@ impl Iteration<'_> {
         }
     }
 
-    /// Whether a value is a power, in another type or order.
+    /// Whether a value is a power relative to a maximum of this iteration, in another type or order. Any other one may be large
+    /// enough to count behind the loop.
     fn is_power(&self, v: Value) -> bool {
         let Some(def) = self.k.def(v) else { return false };
         let op = &self.k.insts[def].op;
         let moves = matches!(op, Op::Cast | Op::Trans(_) | Op::Reshape | Op::Rearrange);
-        matches!(op, Op::Unary(Exp | Exp2)) || moves && self.is_power(self.k.args(def)[0])
+        let of = self.k.args(def)[0];
+        matches!(op, Op::Unary(Exp | Exp2)) && self.holds_a_maximum(of) || moves && self.is_power(of)
+    }
+
+    /// Whether a value follows from a maximum as this iteration leaves it.
+    fn holds_a_maximum(&self, v: Value) -> bool {
+        let inside: FxHashSet<Inst> = self.k.blocks[self.body].insts.iter().copied().collect();
+        let params = self.k.blocks[self.body].params[1..].iter().zip(self.k.yields(self.body));
+        let mut maxima = params.filter(|&(&param, _)| self.is_maximum(param));
+        maxima.any(|(_, &next)| depends(self.k, v, next, |d| inside.contains(&d)))
     }
 }
